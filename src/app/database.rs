@@ -123,7 +123,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
                 WitnessWord::Unreadable(why) => warn!(
                     %file,
                     why,
-                    "the witness of the database cannot be read, so nobody knows whether an older copy was put in its \
+                    "the witness of the database cannot be read, so it is not known whether an older copy was put in its \
                      place; it is written anew. If one was, stop and see docs/backup.md"
                 ),
                 WitnessWord::Same { .. } | WitnessWord::Older { .. } => {}

@@ -12,7 +12,7 @@ use super::output::{Shown, Tone, fields, with_times};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs};
 use super::shared::{Usage, complain, say};
 use hooklatch_contract::{AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView};
-use hooklatch_core::times::told;
+use hooklatch_core::times::format_moment;
 use hooklatch_core::types::Role;
 
 /// `whoami`: the server that is reached, and what the token may do there.
@@ -128,7 +128,7 @@ impl ServerCommand for Tokens {
                     reason: why.reason.clone(),
                 };
                 let made: ApiAnswer<TokenMade> = remote.order(&["tokens"], &order, why)?;
-                let until = made.view.facts.expires_at_ms.map(|ms| told(ms, remote.screen.now_ms));
+                let until = made.view.facts.expires_at_ms.map(|ms| format_moment(ms, remote.screen.now_ms));
                 let until = until.unwrap_or_else(|| "it is revoked".to_owned());
                 let advice = format!("it is shown once: keep it; good until {until} (UTC)");
                 print_secret(remote, &made, &made.view.token, &advice);

@@ -16,7 +16,7 @@ use hooklatch_contract::{
     StatisticsView, UnknownPathView,
 };
 use hooklatch_core::figures::grouped;
-use hooklatch_core::times::{length_in_words, parse_end, told};
+use hooklatch_core::times::{format_moment, length_in_words, parse_end};
 
 /// `destinations`: where messages go, what waits for each, and whether it is paused.
 #[derive(Subcommand)]
@@ -308,7 +308,7 @@ impl ServerCommand for Statistics {
         remote.print(&found, |view, screen| rows(screen, &view.minutes, true));
         if !remote.screen.is_json {
             if let Some(from_ms) = found.view.counted_from_ms {
-                let from = told(from_ms, remote.screen.now_ms);
+                let from = format_moment(from_ms, remote.screen.now_ms);
                 complain(format!(
                     "there are too many events to count them all: whole minutes begin at {from}"
                 ));

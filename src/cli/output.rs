@@ -13,7 +13,7 @@ use super::shared::{note_closed_pipe, say};
 use hooklatch_contract::DeliveryView;
 use hooklatch_core::config::Environment;
 use hooklatch_core::plain::{self, Plain};
-use hooklatch_core::times::{rfc3339, told};
+use hooklatch_core::times::{format_moment, rfc3339};
 use hooklatch_core::types::{AttemptResult, Clock, EventState, MessageState, Mood};
 
 /// When colours are used.
@@ -69,7 +69,7 @@ impl Screen {
 
     /// A time, as a field.
     pub(crate) fn time(&self, at_ms: i64) -> Shown {
-        Shown::text(told(at_ms, self.now_ms))
+        Shown::text(format_moment(at_ms, self.now_ms))
     }
 
     /// A time, or `-` where there is none.

@@ -17,7 +17,7 @@ use hooklatch_contract::{Order, OrderResult, PAGE_N_DEFAULT, PAGE_N_MAX, Page, R
 use hooklatch_core::config::Environment;
 use hooklatch_core::figures::plural;
 use hooklatch_core::mistakes::nearest;
-use hooklatch_core::times::told;
+use hooklatch_core::times::format_moment;
 use hooklatch_operator::load::Kinds;
 
 /// Values of a query; those that are `None` were not given.
@@ -294,7 +294,7 @@ fn notes<T: ListRow>(screen: &Screen, page: &Page<T>, rows_n: usize, query: &Que
     }
     if let Some(back_ms) = page.looked_back_to_ms {
         let rows = plural(u64::try_from(rows_n).unwrap_or(u64::MAX), T::NOUN);
-        let back = told(back_ms, screen.now_ms);
+        let back = format_moment(back_ms, screen.now_ms);
         complain(format!("{rows} so far: looked back to {back}, and no further"));
     }
     if let Some(next) = &page.next {

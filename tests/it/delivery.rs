@@ -155,7 +155,7 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
                         limit,
                     };
                     let page = people.event_page(query, NOW_MS).await.unwrap();
-                    assert_eq!(page.since, None, "calls change after their event came");
+                    assert_eq!(page.since, None, "calls change after their event arrived");
                     found.extend(page.items.iter().map(|one| one.event_id.replace("evt_", "")));
                     let Some(next) = page.next else { break };
                     place = hooklatch_store::EventPlace::parse(&next);

@@ -128,7 +128,8 @@ async fn another_body_under_the_same_id_is_in_the_headline_of_the_first_event(da
         let sent = client().post(&url).header("stripe-signature", signed).body(body).send().await.unwrap();
         assert_eq!(sent.headers()["hooklatch-outcome"], "conflict");
         let said = headline(&viewer, "evt_1").await;
-        let want = ["Another body came under the same id", "2 other bodies came under the same id"][n - 1];
+        let want =
+            ["Another body arrived under the same id", "2 other bodies arrived under the same id"][n - 1];
         assert!(said.contains(want) && said.contains("until someone decides"), "{said}");
         assert!(!said.contains("No action needed"), "{said}");
     }
@@ -207,7 +208,7 @@ async fn a_search_without_access_to_bodies_never_claims_that_nothing_was_receive
     assert_eq!(found["skips_ids_inside"], json!(true));
     let said = found["headline"].as_str().unwrap();
     assert!(said.contains("searched for the role `reader` only"), "{said}");
-    assert!(said.contains("does not say that the event never came"), "{said}");
+    assert!(said.contains("does not say that the event never arrived"), "{said}");
     let page = Browser::signed_in(server.admin, token("viewer")).await.get("/search?id=pi_1").await.text;
     for text in ["Not found in what you may search", "not found in what you may search</span>", "role"] {
         assert!(page.contains(text), "{text}: {page}");

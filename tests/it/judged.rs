@@ -98,7 +98,7 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
     let server = serve(database, &billing).await;
     let before_ms = now_s() * 1_000;
     let id = sent(&server, "evt_1", "held").await;
-    assert_send_not_recommended(&server, &id, "Nobody can tell whether it took effect").await;
+    assert_send_not_recommended(&server, &id, "It is not known whether it took effect").await;
     let (shown, page, output) = looked_at(&server, &id).await;
     // Whatever is done without asking them loses or repeats something.
     let risks = ["done", "discard", "send"].map(|one| act(&shown, one).0);

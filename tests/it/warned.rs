@@ -129,7 +129,9 @@ fn a_tolerance_other_than_the_senders_warns_with_its_cost() {
     let with = |more: &str| warnings(&format!("{stripe}{more}\n"));
     assert_eq!(with(""), [""; 0]);
     assert_eq!(with("tolerance_s = 300"), [""; 0]);
-    assert!(with("tolerance_s = 301")[0].contains("wider than the 300 s of this kind: whoever has recorded"));
+    assert!(
+        with("tolerance_s = 301")[0].contains("wider than the 300 s of this kind: anyone who has recorded")
+    );
     assert!(with("tolerance_s = 299")[0].contains("narrower than the 300 s of this kind: what is under way"));
     let dlocal = "[providers.dlocal]\nsecrets = [\"0123456789abcdef\"]\n";
     assert_eq!(warnings(&format!("{dlocal}max_age_s = 34560000\n")), [""; 0]);

@@ -6,7 +6,7 @@ type Schemas = components["schemas"];
 
 const client = createClient<paths>({ baseUrl: "http://127.0.0.1:9090", headers: { Authorization: "Bearer token" } });
 
-// Variants are told apart by their tag.
+// Variants are identified by their tag.
 export function told(entry: Schemas["LedgerEntry"]): string {
   switch (entry.what) {
     case "received":

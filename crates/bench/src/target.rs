@@ -60,7 +60,7 @@ pub enum TargetError {
         /// Host and port of the URL.
         host: String,
     },
-    /// It does not answer, so nobody knows whether it is a test server.
+    /// It does not answer, so it is not known whether it is a test server.
     #[error("no answer from {url}, so no event was sent: {why}")]
     NoAnswer {
         /// URL of the provider.

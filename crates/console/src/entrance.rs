@@ -216,7 +216,7 @@ fn arrive(state: &ConsoleState, path: &str) -> Response {
 
 /// The response while the database does not answer, so that no session can be checked.
 fn away(state: &ConsoleState) -> Response {
-    let title = "the database does not answer, so that nobody can say who you are: try again in a moment";
+    let title = "the database does not answer, so your session cannot be checked: try again in a moment";
     let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
     frame::lonely(state, &PageError { retry_after_s: Some(5), ..trouble })
 }

@@ -222,7 +222,7 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
                 format!("Makes {} again, each under its own idempotency key.", plural(*counted_n, "call"));
             let uncertain = (*uncertain_n > 0).then(|| {
                 format!(
-                    "Nobody knows whether {} of them took effect: a destination that does not honour the key does those a \
+                    "It is not known whether {} of them took effect: a destination that does not honour the key does those a \
                      second time.",
                     grouped(*uncertain_n)
                 )

@@ -83,7 +83,7 @@ const REFUSALS: [(u16, &str, &str); 14] = [
     (421, "MisdirectedRequest", "The `Host` is not a name of this server."),
     (422, "UnprocessableEntity", "The `Idempotency-Key` was used for another request."),
     (428, "PreconditionRequired", "The act needs `If-Match`."),
-    (429, "TooManyRequests", "Too many wrong tokens came from this address."),
+    (429, "TooManyRequests", "Too many wrong tokens were sent from this address."),
     (
         500,
         "InternalServerError",
@@ -344,8 +344,8 @@ fn parameters(route: &RouteFacts) -> Value {
     if route.path.ends_with("/decide") {
         all.push(json!({
             "name": "If-Match", "in": "header", "required": false,
-            "description": "The `ETag` that the subject had when it was read: 412 when it has changed since. An event that somebody decided about before \
-                            is run or dispatched only with it, and a message that somebody had sent again is settled as done or discarded only with it: 428.",
+            "description": "The `ETag` that the subject had when it was read: 412 when it has changed since. An event that another operator decided about \
+                            is run or dispatched only with it, and a message that an operator had sent again is settled as done or discarded only with it: 428.",
             "schema": { "type": "string", "pattern": "^([*]|(W/)?\"[!#-~]{0,64}\"(, (W/)?\"[!#-~]{0,64}\"){0,8})$" },
         }));
     }

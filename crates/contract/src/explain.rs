@@ -110,7 +110,7 @@ pub enum ExplainLines {
 /// One step on the way to a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainStep {
-    /// Word for it: `kind`, `body`, `signed url`, `header`, `verdict`, `hint`, `told apart`, `event`, `identity`; empty
+    /// Word for it: `kind`, `body`, `signed url`, `header`, `verdict`, `hint`, `identified`, `event`, `identity`; empty
     /// where it goes on with the one before.
     pub word: String,
     /// What was found there, in one sentence.

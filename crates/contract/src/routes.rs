@@ -114,13 +114,13 @@ const DELIVERY: RouteParameter = RouteParameter {
 const FROM: RouteParameter = RouteParameter {
     name: "received_from_ms",
     schema: TIME,
-    about: "Those that came at this time or later.",
+    about: "Those received at this time or later.",
     is_required: false,
 };
 const TO: RouteParameter = RouteParameter {
     name: "received_to_ms",
     schema: TIME,
-    about: "Those that came before this time.",
+    about: "Those received before this time.",
     is_required: false,
 };
 
@@ -225,7 +225,7 @@ pub const ROUTES: &[RouteFacts] = &[
         "/events/{provider}/{event_id}/body",
         Role::Reader,
         "application/octet-stream",
-        "The bytes of an event's body. Each look is told by the audit log.",
+        "The bytes of an event's body. Each look is recorded in the audit log.",
     )
     .also(&[409]),
     post(
@@ -240,7 +240,7 @@ pub const ROUTES: &[RouteFacts] = &[
         Role::Operator,
         None,
         "WhatIfView",
-        "What the handlers of this server would make of one event now. Each time is told by the audit log.",
+        "What the handlers of this server would make of one event now. Each time is recorded in the audit log.",
     )
     .question(),
     post(
@@ -345,7 +345,7 @@ pub const ROUTES: &[RouteFacts] = &[
         "Page<RejectedGroup>",
         "The refused requests that are kept, counted by provider, reason and client: the 50 largest groups.",
     ),
-    get("/backlog", Role::Viewer, "BacklogView", "What waits for somebody."),
+    get("/backlog", Role::Viewer, "BacklogView", "What waits for an operator."),
     get("/statistics", Role::Viewer, "StatisticsView", "Events per minute and provider, from the log.")
         .query(&[
             PROVIDER,
@@ -413,7 +413,7 @@ pub const ROUTES: &[RouteFacts] = &[
         Role::Operator,
         Some("ReasonOrder"),
         "OperationView",
-        "Approve an operation that somebody else ordered, so that it begins.",
+        "Approve an operation that another operator ordered, so that it begins.",
     ),
     post(
         "/operations/{operation_id}/continue",
@@ -434,7 +434,7 @@ pub const ROUTES: &[RouteFacts] = &[
         Role::Operator,
         "Page<SettingView>",
         "The configuration that is in force, by key. Who reaches some providers or destinations alone sees what is about \
-         those; tokens are told to an admin who reaches everything.",
+         those; tokens are shown to an admin who reaches everything.",
     )
     .query(&[CURSOR, LIMIT]),
     get(

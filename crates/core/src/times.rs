@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// `14:02:11, 3 min ago`; with the date when it is not today's. UTC.
-pub fn told(at_ms: i64, now_ms: i64) -> String {
+pub fn format_moment(at_ms: i64, now_ms: i64) -> String {
     let Some(time) = in_utc(at_ms, "%H:%M:%S") else { return at_ms.to_string() };
     let date = day(at_ms);
     let time = if date == day(now_ms) { time } else { format!("{date} {time}") };
@@ -118,7 +118,7 @@ mod tests {
     fn a_time_is_formatted_with_its_age_and_with_its_date_on_another_day() {
         #[track_caller]
         fn check(from_now_ms: i64, want: &str) {
-            assert_eq!(told(NOW_MS + from_now_ms, NOW_MS), want);
+            assert_eq!(format_moment(NOW_MS + from_now_ms, NOW_MS), want);
         }
         check(0, "14:05:11, 0 s ago");
         check(-180_000, "14:02:11, 3 min ago");
@@ -127,7 +127,7 @@ mod tests {
         check(-50_711_501, "2026-11-21 23:59:59, 14 h ago");
         check(-864_000_000, "2026-11-12 14:05:11, 10 days ago");
         check(86_400_000, "2026-11-23 14:05:11, in 24 h");
-        assert_eq!(told(i64::MAX, NOW_MS), i64::MAX.to_string());
+        assert_eq!(format_moment(i64::MAX, NOW_MS), i64::MAX.to_string());
         assert_eq!((day(NOW_MS), in_day(NOW_MS)), ("2026-11-22".to_owned(), "14:05:11.500".to_owned()));
         assert_eq!(local(NOW_MS), "2026-11-22T14:05:11");
         assert_eq!(local(i64::MAX), "", "a field takes no other text");

@@ -238,7 +238,7 @@ impl RequestNotes {
                 store.event_copies_add(&copies).await
             };
             if let Err(error) = written.await {
-                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, which secrets and fetched keys matched, or what came again");
+                warn!(%error, rejections_n = rejections.len(), "could not record refusals, matches of secrets and fetched keys, or copies");
             }
         }
     }

@@ -145,7 +145,7 @@ fn content(
     Ok(match stored.original(event, ring) {
         Ok((headers, body)) => Ok(CameContent { headers, body: body.into() }),
         Err(ContentUnavailable::Redacted) => {
-            Err("its body was redacted, and what came is no longer kept".to_owned())
+            Err("its body was redacted, and the original is no longer stored".to_owned())
         }
         Err(ContentUnavailable::Sealed(error)) => Err(error.to_string()),
     })

@@ -20,7 +20,7 @@ use super::remote::Remote;
 use super::shared::{complain, find_kind, report_problems, say};
 use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};
 use hooklatch_core::figures::grouped;
-use hooklatch_core::times::{ago, told};
+use hooklatch_core::times::{ago, format_moment};
 use hooklatch_operator::load::Kinds;
 use hooklatch_receive::provider::Provider;
 use hooklatch_verify::spec::words;
@@ -94,7 +94,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         format!("\n  event types   {}, by {}: --json lists them", types.list.len(), types.source)
     });
     format!(
-        "{} ({})\n  facts         {} ({})\n  signature     {}{whose}\n  left open     {}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
+        "{} ({})\n  facts         {} ({})\n  signature     {}{whose}\n  left open     {}\n  identified by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
          resends for   {}\n  answer within {} ms{largest}{types}\n  samples       {}{settings}",
         spec.title,
         spec.kind,
@@ -186,7 +186,7 @@ fn in_full(view: &ProviderView, screen: &Screen) -> String {
         ("provider", Shown::text(&view.name)),
         ("kind", Shown::text(&view.kind)),
         ("register", Shown::text(&view.url)),
-        ("told apart by", Shown::text(&view.identity)),
+        ("identified by", Shown::text(&view.identity)),
         ("horizon", Shown::text(format!("{} h", view.horizon_h))),
     ];
     if view.pause.is_some() {
@@ -201,7 +201,7 @@ fn in_full(view: &ProviderView, screen: &Screen) -> String {
     facts.push(match &view.last_event {
         None => ("last event", Shown::text("none so far").in_tone(Tone::Faint)),
         Some(event) => {
-            let at = told(event.received_at_ms, screen.now_ms);
+            let at = format_moment(event.received_at_ms, screen.now_ms);
             ("last event", Shown::text(format!("{at}: {} ({})", event.event_id, event.event_type)))
         }
     });

@@ -34,7 +34,7 @@ const SECURITY_HEAD: &str = "# What each sender's signature is worth
 For whoever decides how far a provider can be trusted: whose key signs its events, what binds an event to your account, for how long a recorded request
 is believed, and what stays open by the sender's own design, whatever you configure. `hooklatch providers KIND` says the same of one kind.
 
-What is true of all of them: whoever has the key that signs can send any event, and a copy of an event within its id's memory starts
+What is true of all of them: anyone who has the key that signs can send any event, and a copy of an event within its id's memory starts
 nothing ([admission.md](admission.md)). *Always* means that no signed time is bounded: `max_age_s` of the provider bounds it where the sender signs
 one. Where nothing is signed, TLS and a long secret in the sender's settings are all there is: restrict addresses with `allow_from`.";
 
@@ -42,8 +42,8 @@ one. Where nothing is signed, TLS and a long secret in the sender's settings are
 fn signer(spec: &Spec) -> String {
     let who = match (spec.signature.scheme, spec.weakness()) {
         (_, Some(Weakness::Unsigned)) => "nobody",
-        (Scheme::Basic, _) => "nobody: the sender shows a password that you share",
-        (_, Some(Weakness::Token)) => "nobody: the sender shows a token that you share",
+        (Scheme::Basic, _) => "none: the sender shows a password that you share",
+        (_, Some(Weakness::Token)) => "none: the sender shows a token that you share",
         _ if spec.first_party => "your own program, with a secret that you share",
         _ if !spec.has_public_key() => "the sender, with a secret that you share",
         // Some have two ways, of which one is a secret.
@@ -312,7 +312,7 @@ fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
         (_, false) => "**not wholly signed**",
     };
     let event_type = places(&event.event_type);
-    format!("{batch}; told apart by {} ({is_signed}); type from {event_type}", identities(event))
+    format!("{batch}; identified by {} ({is_signed}); type from {event_type}", identities(event))
 }
 
 /// Why the last attempt is still believed, of a kind that bounds the age of what is signed.

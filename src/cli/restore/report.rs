@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::output::with_times;
 use hooklatch_core::config::{Config, DestinationConfig};
 use hooklatch_core::figures::{grouped, plural};
-use hooklatch_core::times::{ago, told};
+use hooklatch_core::times::{ago, format_moment};
 use hooklatch_core::types::{MessageState, Repeat, UnixMs};
 use hooklatch_operator::load::Kinds;
 use hooklatch_receive::provider::Provider;
@@ -250,7 +250,7 @@ fn resend_way(
 
 /// Everything that was found.
 pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
-    let at = |ms| told(ms, now_ms);
+    let at = |ms| format_moment(ms, now_ms);
     let mut lines = vec![what(report.standing).to_owned()];
     if report.standing == "same" {
         lines.push(format!(
@@ -296,7 +296,7 @@ pub(super) fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: U
             "Taken over. {} open messages count as perhaps sent since {}; {} operations were cancelled, {} tokens revoked, {} \
              sessions ended, {} destinations paused.",
             grouped(taken.messages_n),
-            told(taken.from_ms, now_ms),
+            format_moment(taken.from_ms, now_ms),
             taken.operations_n,
             taken.tokens_n,
             taken.sessions_n,
@@ -328,7 +328,7 @@ fn what(standing: &str) -> &'static str {
 fn sender(one: &SenderLoss, now_ms: UnixMs) -> String {
     let newest = one
         .newest_at_ms
-        .map_or_else(|| "no event yet".to_owned(), |ms| format!("newest {}", told(ms, now_ms)));
+        .map_or_else(|| "no event yet".to_owned(), |ms| format!("newest {}", format_moment(ms, now_ms)));
     let about = match one.expected_n {
         0 => String::new(),
         n => format!(", about {} missing by the day before", grouped(n)),
@@ -349,7 +349,7 @@ fn sender(one: &SenderLoss, now_ms: UnixMs) -> String {
 }
 
 fn risk(one: &MessageRisk, now_ms: UnixMs) -> String {
-    let until = one.key_valid_until_ms.map(|ms| told(ms, now_ms)).unwrap_or_default();
+    let until = one.key_valid_until_ms.map(|ms| format_moment(ms, now_ms)).unwrap_or_default();
     let fate = match one.fate {
         MessagesFate::Sent => format!("are sent under their keys, which are known there until {until}"),
         MessagesFate::Asked => "the destination is asked whether it happened, first".to_owned(),

@@ -176,7 +176,11 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     );
     check(&stripe("on_conflict = true"), "providers.stripe.on_conflict", "wanted a text");
     check(&stripe("types = \"orders\""), "providers.stripe.types", "wanted a list");
-    check(&stripe("types = []"), "providers.stripe.types", "name the types that the sender was told to send");
+    check(
+        &stripe("types = []"),
+        "providers.stripe.types",
+        "name the types that the sender is configured to send",
+    );
     check(&stripe("types = [\"a\", 5]"), "providers.stripe.types[1]", "wanted a text");
     check(&stripe("types = [\"a*b\"]"), "providers.stripe.types[0]", "`a*b` is not a type pattern");
     check(&stripe("types = [\"\"]"), "providers.stripe.types[0]", "is not a type pattern");

@@ -47,7 +47,7 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
     has(
         &shown,
         &[
-            "nobody knows whether it took effect",
+            "it is not known whether it took effect",
             "ask the destination whether the effect of this event happened: by the idempotency key if it still has it",
             // It was sent so long ago that the present key_valid_for_ms is over, whatever its row says.
             "The destination may have forgotten the key since 1970-01-01 22:48:00 UTC",

@@ -67,7 +67,7 @@ async fn the_ledger_lists_everything_in_order(database: &Database) {
     for said in [
         "Secret 1 of the configuration matched",
         "Identified by the id that its sender gave it",
-        "1 more copy came and changed nothing.",
+        "1 more copy arrived and changed nothing.",
         ">retry</span> HTTP 429",
         ">held</span> On hold until someone decides",
         ">+",

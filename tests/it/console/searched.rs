@@ -72,7 +72,7 @@ async fn a_search_tries_each_step_and_always_explains_its_result(database: &Data
     };
     let (message_id, key) = (message("href=\"/messages/"), message(", key <code><bdi>"));
     for (id, rung, said) in [
-        ("evt_101", "superseded", "A newer version of its object had been seen before it came"),
+        ("evt_101", "superseded", "A newer version of its object had been seen before it arrived"),
         ("evt_102", "replayed", "Its signed bytes had come before under another id"),
         ("evt_103", "found", "other content under the id of another event"),
         ("in_77", "found", "It is an object of events"),

@@ -227,7 +227,7 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     in_order(
         &one,
         &[
-            "Told apart by",
+            "Identified by",
             "the sender's own id, </bdi><code><bdi>/id</bdi></code>",
             "3 days: for so long",
             "33 days: ",

@@ -142,14 +142,14 @@ async fn each_destinations_tls_is_judged_without_a_request() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     for (name, verdict, words, remedy) in [
         ("soon", "warning", "5 days left", "renew"),
-        ("ended", "failure", "it has ended", "whoever runs it"),
+        ("ended", "failure", "it has ended", "its operator"),
         (
             "stranger",
             "failure",
             "no authority that is believed here has signed it",
             "destinations.stranger.tls.ca",
         ),
-        ("misnamed", "failure", "it is for another name", "whoever runs it"),
+        ("misnamed", "failure", "it is for another name", "its operator"),
         (
             "picky",
             "failure",

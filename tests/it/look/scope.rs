@@ -146,7 +146,7 @@ async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database
         let people =
             PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, &["adyen"], destinations));
         let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
-        let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Somebody).await.unwrap();
+        let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Taken).await.unwrap();
         let reason = |entry: LedgerEntry| match entry.what {
             LedgerWhat::Decision { decision } => Some(decision.detail),
             _ => None,

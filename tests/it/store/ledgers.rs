@@ -80,7 +80,7 @@ async fn the_ledger_lists_everything_in_order_of_time(database: &Database) {
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let ann = people(&store, Role::Reader);
     assert_eq!(ann.event_body(&key("evt_1"), 4_000).await.unwrap().body, b"x");
-    let ledger = ann.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    let ledger = ann.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     let listed: Vec<(i64, String)> = ledger
         .entries
         .iter()
@@ -119,10 +119,8 @@ async fn the_ledger_lists_everything_in_order_of_time(database: &Database) {
     }
     let content = ledger.content.unwrap();
     assert_eq!((content.body.as_str(), content.body_bytes_n, ledger.is_cut), ("x", 1, false));
-    let viewed = people(&store, Role::Viewer)
-        .event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody)
-        .await
-        .unwrap();
+    let viewed =
+        people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!((viewed.content, viewed.content_missing.as_deref()), (None, Some("role")));
     let text = serde_json::to_string(&viewed.entries).unwrap();
     assert!(!text.contains("the answer"), "captured answers are contents: {text}");
@@ -133,30 +131,30 @@ async fn reading_content_is_audited(database: &Database) {
     admit(&store, &event("evt_1", "x"), &[]).await;
     let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
     let viewer = people(&store, Role::Viewer);
-    viewer.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    viewer.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert!(matches!(viewer.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::Denied(Role::Reader))));
     assert_eq!(reads().await, 0);
     let reader = people(&store, Role::Reader);
-    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     reader.event_body(&key("evt_1"), 5_000).await.unwrap();
     assert_eq!(reads().await, 2);
     let absent = key("nobody");
     assert!(matches!(
-        reader.event_ledger(&absent, 5_000, |_| EventTaker::Somebody).await,
+        reader.event_ledger(&absent, 5_000, |_| EventTaker::Taken).await,
         Err(PeopleError::NotFound)
     ));
     assert!(matches!(reader.event_body(&absent, 5_000).await, Err(PeopleError::NotFound)));
     for odd in ["", "a\0b", &"x".repeat(256)] {
         assert!(
             matches!(
-                reader.event_ledger(&key(odd), 5_000, |_| EventTaker::Somebody).await,
+                reader.event_ledger(&key(odd), 5_000, |_| EventTaker::Taken).await,
                 Err(PeopleError::NotFound)
             ),
             "{odd:?}"
         );
     }
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
-    let pruned = reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    let pruned = reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
     assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::NotFound)));
     assert_eq!(reads().await, 2, "nothing was seen");
@@ -168,13 +166,13 @@ async fn reading_a_kept_response_in_a_ledger_is_audited(database: &Database) {
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let looks = async || database.count("SELECT COUNT(*) FROM audit_log").await;
-    people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!(looks().await, 0, "no answer was shown");
     let reader = people(&store, Role::Reader);
-    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!(looks().await, 2, "the body, and the answers to one message");
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
-    let pruned = reader.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
+    let pruned = reader.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Taken).await.unwrap();
     assert!(serde_json::to_string(&pruned.entries).unwrap().contains("the answer"));
     let audited = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND message_id IS NOT NULL
         AND provider = 'stripe' AND event_id = 'evt_1' AND detail = '2 kept answers'";
@@ -188,7 +186,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let everywhere = people(&store, Role::Reader);
-    everywhere.event_ledger(&key("evt_1"), 4_000, |_| EventTaker::Somebody).await.unwrap();
+    everywhere.event_ledger(&key("evt_1"), 4_000, |_| EventTaker::Taken).await.unwrap();
     let reach = |destination: &str| hooklatch_core::types::Reach::These([name(destination)].into());
     let ledger_text = async |destination: &str| {
         let principal = hooklatch_core::types::Principal {
@@ -196,7 +194,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
             ..hooklatch_core::types::Principal::everywhere(name("bob"), Role::Reader)
         };
         let bob = hooklatch_store::PeopleDoor::new(store.clone()).open(principal);
-        let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
+        let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
         serde_json::to_string(&ledger.entries).unwrap()
     };
     assert!(ledger_text("billing").await.contains("the answer"));
@@ -206,7 +204,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
         let ledger_text = ledger_text(destination).await;
         assert!(!ledger_text.contains("answer"), "nobody knows where it went: {ledger_text}");
     }
-    let all = everywhere.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
+    let all = everywhere.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Taken).await.unwrap();
     assert!(serde_json::to_string(&all.entries).unwrap().contains("the answer"));
 }
 

@@ -612,7 +612,7 @@ async fn a_second_operator_approves_an_order_in_time(database: &Database) {
     assert_eq!((step.changed_n, step.is_over), (0, true));
     let view = people.operation(&begun.operation_id).await.unwrap();
     assert_eq!((view.state, view.changed_n, view.cancelled_by), (OperationState::Cancelled, 0, None));
-    assert!(view.note.is_some_and(|note| note.contains("nobody approved it in time")));
+    assert!(view.note.is_some_and(|note| note.contains("it was not approved in time")));
     let sql = "SELECT action || ' ' || actor FROM audit_log WHERE action IN ('operation_approve', 'operation_expire')
                ORDER BY audit_seq";
     assert_eq!(database.texts(sql).await, ["operation_approve bob", "operation_expire hooklatch"]);

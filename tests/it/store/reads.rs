@@ -225,7 +225,7 @@ async fn out_of_scope_records_are_not_found(database: &Database) {
     assert!(matches!(bob.event_page(query(&asked, None, 10), LATER_MS).await, Err(PeopleError::NotFound)));
     assert!(matches!(bob.event_count(asked).await, Err(PeopleError::NotFound)));
     assert!(matches!(
-        bob.event_ledger(&adyen, LATER_MS, |_| EventTaker::Somebody).await,
+        bob.event_ledger(&adyen, LATER_MS, |_| EventTaker::Taken).await,
         Err(PeopleError::NotFound)
     ));
     assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(PeopleError::NotFound)));
@@ -234,7 +234,7 @@ async fn out_of_scope_records_are_not_found(database: &Database) {
     let found = bob.search("evt_1", &Unsearched::default(), LATER_MS).await.unwrap();
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
-    let ledger = bob.event_ledger(&key("evt_1"), LATER_MS, |_| EventTaker::Somebody).await.unwrap();
+    let ledger = bob.event_ledger(&key("evt_1"), LATER_MS, |_| EventTaker::Taken).await.unwrap();
     let text = serde_json::to_string(&ledger.entries).unwrap();
     assert!(text.contains("crm") && !text.contains("billing"), "{text}");
     assert_eq!(ledger.hidden_messages_n, 1);

@@ -162,8 +162,8 @@ fn warnings(view: &ProviderView) -> Markup {
     html! {
         @if view.is_unverified {
             p class="trouble" {
-                "Nobody signs its requests, and they are accepted all the same (" code { "unverified = \"accept\"" }
-                "): whoever knows the address can send events."
+                "Its requests are not signed, and they are accepted all the same (" code { "unverified = \"accept\"" }
+                "): anyone who knows the address can send events."
             }
         }
         @if view.taught_at_ms.is_some() {
@@ -173,7 +173,7 @@ fn warnings(view: &ProviderView) -> Markup {
             }
         } @else if view.is_pairing {
             p class="note" {
-                "It is pairing: a secret that its sender posts to the address is kept until somebody reads it. Take "
+                "It is pairing: a secret that its sender posts to the address is kept until an operator reads it. Take "
                 code { "pairing = \"open\"" } " out of the configuration when you have it."
             }
         }
@@ -233,9 +233,9 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
     let facts = [
         ("Kind", html! { (moment::foreign(&view.kind)) " (" (moment::foreign(&view.sender.title)) ")" }),
         ("Last event", last),
-        ("Waiting for somebody", waiting(visit, view)),
+        ("Waiting for an operator", waiting(visit, view)),
         ("Signed by", signed_by(&view.sender)),
-        ("Told apart by", identified_by(view)),
+        ("Identified by", identified_by(view)),
         ("Horizon", horizon(view)),
         (
             "Ids remembered",
@@ -361,7 +361,7 @@ fn advice(view: &ProviderView, one: &SecretView) -> Markup {
             html! { (chip(Mood::Needed, "not in use")) " Its sender still signs with an older one." }
         }
         (1, _) => html! { "Keep it: it is the newest." },
-        (_, false) if one.matched_n == 0 => html! { "Nobody knows: it has never matched here." },
+        (_, false) if one.matched_n == 0 => html! { "Not known: it has never matched here." },
         (_, false) => html! { "Keep it: what was signed with it may still come." },
     }
 }

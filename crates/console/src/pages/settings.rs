@@ -157,7 +157,7 @@ async fn draw_audit(visit: &Visit, values: &[(String, String)]) -> Result<Markup
     Ok(html! {
         p { "Every decision, every look at a content and every sign-in, in the order in which they were written. The "
             "database changes none of these rows." }
-        @if rows.is_empty() { (list::nothing("Nobody has decided anything, or looked at a content.")) }
+        @if rows.is_empty() { (list::nothing("No one has decided anything, or looked at a content.")) }
         @else { (list::table("Audit log", &["No.", "Time", "Who", "What", "About", "Why"], &rows)) }
         (list::onwards(visit, "/audit", values, &page))
     })

@@ -87,7 +87,7 @@ async fn sign_in(
                 "This token is not valid. Check that you copied all of it.".to_owned(),
             ),
             Some(wait_s) => {
-                let sentence = format!("Too many wrong tokens came in. Wait {wait_s} s and try again.");
+                let sentence = format!("Too many wrong tokens were sent. Wait {wait_s} s and try again.");
                 (StatusCode::TOO_MANY_REQUESTS, sentence)
             }
         },
@@ -100,7 +100,7 @@ async fn sign_in(
     page(&state, status, to, Some(("trouble", &sentence)))
 }
 
-const AWAY: &str = "The database does not answer, so that nobody can sign in now. Try again in a moment.";
+const AWAY: &str = "The database does not answer, so signing in is not possible now. Try again in a moment.";
 
 /// Opens a session, and redirects to the page that was requested first.
 async fn opened(state: &ConsoleState, who: (&str, &Principal, IpAddr), to: &str) -> Response {
@@ -133,7 +133,7 @@ async fn ask_out(visit: Visit) -> Response {
 
 fn out(visit: &Visit) -> Markup {
     if visit.state.everybodys.is_some() {
-        return html! { p { "With " code { "serve --dev" } " nobody signs in, so that nobody signs out." } };
+        return html! { p { "With " code { "serve --dev" } " there is no sign-in, so there is no sign-out." } };
     }
     html! {
         p { "You are signed in as " strong { (visit.principal.name.as_str()) } "." }

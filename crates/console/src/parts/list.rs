@@ -78,7 +78,7 @@ pub(crate) fn onwards(
             @if next.is_some() { a rel="next" href=(visit.link(&with_query(path, &later))) { "Older" } }
             @if let Some(at_ms) = looked_back_to_ms {
                 span class="hint" {
-                    "Looked back to " (times::told(at_ms, visit.now_ms)) "; “Older” goes on from there."
+                    "Looked back to " (times::format_moment(at_ms, visit.now_ms)) "; “Older” goes on from there."
                 }
             }
         }

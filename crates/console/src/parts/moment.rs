@@ -10,7 +10,7 @@ use hooklatch_core::types::{UnixMs, readable_id};
 /// script in the time of the person who looks.
 pub(crate) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
-    html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }
+    html! { time datetime=(exact) title=(exact) { (times::format_moment(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }
 }
 
 /// The same where there may be none.

@@ -14,11 +14,11 @@ use hooklatch_core::types::{DeliveryState, EventState};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventTaker {
     /// A route or a plain handler.
-    Somebody,
+    Taken,
     /// A transactional handler, which may write to the tables of its owner besides.
     Transaction,
     /// The provider is configured, and nothing of it takes this type.
-    Nobody,
+    Untaken,
     /// No provider of this name is configured.
     NoProvider,
 }
@@ -94,7 +94,7 @@ pub fn why_not_sent(state: EventState) -> Option<&'static str> {
         EventState::Failed => "Its handler refused it or ran out of retries, and this run sent nothing.",
         EventState::Ignored => "No route and no handler took it, so nothing was sent.",
         EventState::Superseded => {
-            "A newer version of its object had been seen before it came, so it was kept and not dispatched."
+            "A newer version of its object had been seen before it arrived, so it was kept and not dispatched."
         }
         EventState::Replayed => {
             "Its signed bytes had come before under another id, so it was recorded and not dispatched."
@@ -103,7 +103,7 @@ pub fn why_not_sent(state: EventState) -> Option<&'static str> {
             "Its signature is valid, but no event could be read from it, so nothing was sent."
         }
         EventState::Conflict => {
-            "It came with other content under the id of another event. Nothing was sent for it."
+            "It arrived with other content under the id of another event. Nothing was sent for it."
         }
         EventState::Dismissed => "Someone decided that it needs no action.",
     })
@@ -219,10 +219,10 @@ impl EventFacts<'_> {
             return (Risk::CannotSay, sentence.to_owned());
         }
         let sentence = match self.taker {
-            EventTaker::Somebody | EventTaker::Transaction => {
+            EventTaker::Taken | EventTaker::Transaction => {
                 "Runs its handler and sends what follows. Nothing was sent for it before."
             }
-            EventTaker::Nobody => {
+            EventTaker::Untaken => {
                 "Dispatches it again. This server has no route and no handler for its type: add one first, or it is \
                  ignored."
             }
@@ -236,7 +236,7 @@ impl EventFacts<'_> {
     fn dispatch(&self) -> (Risk, String) {
         let first = match self.beside {
             Some(first) => format!("`{first}`"),
-            None => "the event that came first".to_owned(),
+            None => "the event that arrived first".to_owned(),
         };
         let sentence = format!(
             "Runs its handler and sends what follows under keys of its own. If it is the same order as {first}, that order \
@@ -317,7 +317,7 @@ impl EventFacts<'_> {
         parts.extend(self.conflicts());
         if self.is_restored {
             parts.push(
-                "The database was restored from a backup after it came: what was done in between is not known here."
+                "The database was restored from a backup after it arrived: what was done in between is not known here."
                     .to_owned(),
             );
         }
@@ -328,8 +328,8 @@ impl EventFacts<'_> {
     fn conflicts(&self) -> Option<String> {
         let (subject, are, them) = match self.conflicts_n {
             0 => return None,
-            1 => ("Another body came".to_owned(), "is", "it"),
-            n => (format!("{} other bodies came", grouped(n.into())), "are", "each"),
+            1 => ("Another body arrived".to_owned(), "is", "it"),
+            n => (format!("{} other bodies arrived", grouped(n.into())), "are", "each"),
         };
         Some(format!(
             "{subject} under the same id and {are} not dispatched until someone decides: compare {them} with this one, then \
@@ -357,11 +357,11 @@ impl EventFacts<'_> {
                     .to_owned()
             }
             EventState::Ignored => match self.taker {
-                EventTaker::Nobody | EventTaker::NoProvider => {
+                EventTaker::Untaken | EventTaker::NoProvider => {
                     format!("{why} If it should have an effect, add a route for its type before you run it again.")
                 }
-                EventTaker::Somebody | EventTaker::Transaction => {
-                    "No route took it when it came, or its handler chose to ignore it, so nothing was sent. This server \
+                EventTaker::Taken | EventTaker::Transaction => {
+                    "No route took it when it arrived, or its handler chose to ignore it, so nothing was sent. This server \
                      has a route or a handler for its type now: it can be run again, if it should have an effect."
                         .to_owned()
                 }
@@ -522,7 +522,7 @@ impl CallCounts {
             DeliveryState::Dead => {
                 let (subject, are_many) = calls(self.dead_n, all_n);
                 format!(
-                    "{subject} {} to do did not happen, or nobody knows that it did. Correct the cause, then decide about \
+                    "{subject} {} to do did not happen, or it is not known that it did. Correct the cause, then decide about \
                      each on the page of its message.",
                     if are_many { "were given up: what they were" } else { "was given up: what it was" }
                 )

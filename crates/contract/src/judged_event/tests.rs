@@ -70,12 +70,9 @@ fn each(mut check: impl FnMut(&EventFacts<'_>)) {
     for delivery in &deliveries() {
         for state in EventState::ALL.iter().copied().filter(|state| can_be(*state, delivery)) {
             for body in [KeptBody::Whole, KeptBody::Redacted, KeptBody::Gone] {
-                for taker in [
-                    EventTaker::Somebody,
-                    EventTaker::Transaction,
-                    EventTaker::Nobody,
-                    EventTaker::NoProvider,
-                ] {
+                for taker in
+                    [EventTaker::Taken, EventTaker::Transaction, EventTaker::Untaken, EventTaker::NoProvider]
+                {
                     for (is_restored, is_late) in
                         FLAGS.into_iter().flat_map(|one| FLAGS.map(|two| (one, two)))
                     {
@@ -244,7 +241,7 @@ fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
         is_first_ordered: false,
         delivery,
         body: KeptBody::Whole,
-        taker: EventTaker::Somebody,
+        taker: EventTaker::Taken,
         is_restored: false,
         is_late: false,
         is_synthetic: false,
@@ -282,7 +279,7 @@ fn other_facts(all: &[DeliveryView]) -> String {
     let rows = [
         ("`failed`, its body is gone", EventFacts { body: KeptBody::Gone, ..failed }),
         ("`failed`, its body was redacted", EventFacts { body: KeptBody::Redacted, ..failed }),
-        ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Nobody, ..failed }),
+        ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Untaken, ..failed }),
         ("`failed`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..failed }),
         ("`failed`, restored from a backup since", EventFacts { is_restored: true, ..failed }),
         ("`done`, delivered, restored since", EventFacts { is_restored: true, ..handled }),
@@ -292,7 +289,7 @@ fn other_facts(all: &[DeliveryView]) -> String {
             "`done`, no calls, by a transactional handler",
             EventFacts { taker: EventTaker::Transaction, ..no_calls },
         ),
-        ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Nobody, ..ignored }),
+        ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Untaken, ..ignored }),
         ("`retry`, overdue", EventFacts { is_late: true, ..retry }),
         ("`retry`, not dispatched yet", EventFacts { attempts_n: 0, ..retry }),
         (
@@ -312,7 +309,7 @@ fn other_facts(all: &[DeliveryView]) -> String {
             EventFacts { generation: 1, is_first_ordered: true, ..handled },
         ),
         (
-            "`done`, delivered, another body came under its id",
+            "`done`, delivered, another body arrived under its id",
             EventFacts { conflicts_n: 1, has_open_beside: true, ..handled },
         ),
         ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),

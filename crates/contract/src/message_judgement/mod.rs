@@ -280,7 +280,7 @@ impl MessageFacts {
             Resend::Hold => (
                 Risk::MayRepeatEffect,
                 format!(
-                    "Nobody can tell whether it took effect, and the destination does not recognise a repeated call \
+                    "It is not known whether it took effect, and the destination does not recognise a repeated call \
                      (`unknown = \"hold\"`): {twice}. Do not send before you have asked them."
                 ),
             ),
@@ -349,7 +349,7 @@ impl MessageFacts {
                 format!("A node is sending it. Its lease ends at {until}; nothing can be decided before.")
             }
             MessageState::Leased => {
-                let what = "The node that was sending it did not record an answer before its lease ended: nobody knows \
+                let what = "The node that was sending it did not record an answer before its lease ended: it is not known \
                             whether the call took effect.";
                 self.goes_on(what)
             }
@@ -375,9 +375,9 @@ impl MessageFacts {
 
     fn unknown_outcome(&self) -> &'static str {
         if self.sent_under == Some(SentUnder::Restored) {
-            "It may have been sent in the time that a restore took away: nobody knows whether it took effect."
+            "It may have been sent in the time that a restore took away: it is not known whether it took effect."
         } else {
-            "It was sent and no clear answer came: nobody knows whether it took effect."
+            "It was sent and no clear answer arrived: it is not known whether it took effect."
         }
     }
 

@@ -143,7 +143,7 @@ fn what_is_not_known_never_reads_as_safe() {
             assert!(!send.sentence.contains("acts once"), "{facts:#?} {}", send.sentence);
         }
         if rule == Some(UnknownWord::Hold) && may_have_acted {
-            assert!(send.sentence.contains("Nobody can tell whether it took effect"), "{}", send.sentence);
+            assert!(send.sentence.contains("It is not known whether it took effect"), "{}", send.sentence);
         }
     });
     assert!(judged_n > 100_000, "{judged_n}");
@@ -312,7 +312,7 @@ fn page() -> String {
         writes it (`UPDATE_JUDGEMENTS=1 cargo nextest run the_page_of_judgements`). Times are those of an example.\n\n\
         `none`: nothing is repeated and nothing is lost. `may_repeat_effect`: what happened may happen a second time.\n\
         `loses_effect`: what was wanted will not happen. `cannot_say`: this node does not know enough; treat it as unsafe.\n\n\
-        A call *may have taken effect* when no clear answer came, when it was refused (a destination may fail in the middle of its\n\
+        A call *may have taken effect* when no clear answer arrived, when it was refused (a destination may fail in the middle of its\n\
         work), and when it was answered with 408, 499 or a 5xx other than 503. It has not when no connection was made, and after 425,\n\
         429 and 503, unless `statuses` says otherwise. Of several such calls the strictest `unknown` counts that was in force when one was\n\
         made; `restored`: a call may have been made in a time that a restore took away.\n\n\

@@ -144,7 +144,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_repeats_total",
         &["provider", "outcome"],
         "events",
-        "Events whose signed text came before under another id, of bodies that may repeat: accepted, or replayed when another one was accepted within ten minutes.",
+        "Events whose signed text arrived before under another id, of bodies that may repeat: accepted, or replayed when another one was accepted within ten minutes.",
     ),
     counter(
         "hooklatch_conflicts_kept_total",
@@ -187,7 +187,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_events",
         &["provider", "state"],
         "events",
-        "Events that wait for somebody, by state; 10000 means as many or more.",
+        "Events that wait for an operator, by state; 10000 means as many or more.",
     ),
     gauge(
         "hooklatch_events_oldest_seconds",

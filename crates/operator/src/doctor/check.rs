@@ -33,7 +33,7 @@ checks! {
     REACHED = "public.reached", "a probe through `server.public_url`", "", "no answer of ours comes back",
         "senders do not reach the receiver: their events are lost when they give up";
     PLAIN = "public.tls", "scheme and certificate of `server.public_url`", "plain HTTP to another machine, or 14 days left of its certificate", "",
-        "whoever is on the way reads events, and may repeat them; senders refuse a certificate that has ended";
+        "anyone on the way reads events, and may repeat them; senders refuse a certificate that has ended";
     REDIRECT = "public.redirect", "redirects on the way", "", "a request is redirected",
         "most senders follow no redirect, or turn a POST into a GET: every event is lost";
     PATH = "public.path", "method and path as they arrive", "the query is dropped", "another method or path",
@@ -43,7 +43,7 @@ checks! {
     BODY = "public.body", "digest of a body that JSON writers write otherwise", "", "the body is changed",
         "signatures cover the bytes: every request is refused with 401, and lost when its sender gives up";
     SIZE = "public.size", "bodies of 256 KiB and of `server.body_bytes_max`", "the largest one does not arrive",
-        "256 KiB do not arrive", "large events are refused on the way, and nothing here tells of it";
+        "256 KiB do not arrive", "large events are refused on the way, and nothing here shows it";
     EXPECT = "public.expect", "a request with `Expect: 100-continue`", "it is not answered", "",
         "senders that ask before they send a body are refused";
     TIME = "public.time", "time of a small probe, the second of two", "over a fifth of the shortest sender's patience",
@@ -56,7 +56,7 @@ checks! {
     SECRETS = "secrets", "which configured secrets match", "the newest one never matched, though events come", "",
         "an old secret that leaked goes on being believed; a new one that is wrong refuses everything after the switch";
     OPEN = "providers.open", "providers that believe more than signatures", "unsigned requests are accepted, or pairing is open", "",
-        "whoever knows the URL can write events";
+        "anyone who knows the URL can write events";
     PATHS = "receiver.paths", "paths without a provider that were posted to since the start", "one is like a provider's, or is signed like one", "",
         "a sender calls the wrong URL: its events are answered 404, and lost when it gives up";
     CONFIG = "config", "warnings about the configuration, files with secrets included", "any", "it is not good",

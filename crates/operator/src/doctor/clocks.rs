@@ -37,14 +37,14 @@ pub(crate) fn senders_clock(provider: &str, delays_ms: &[i64]) -> Option<Finding
     let requests_n = delays_ms.len();
     let finding = if least_ms < 0 {
         let words = format!(
-            "a request came {} ms before it was signed: our clock is behind, or the sender's ahead",
+            "a request arrived {} ms before it was signed: our clock is behind, or the sender's ahead",
             -least_ms
         );
         let [warns, fails] = BEFORE_MS;
         CLOCK_SENDERS.graded(words, (least_ms < -warns, least_ms < -fails), REMEDY)
     } else {
         let words =
-            format!("of {requests_n} requests none came sooner than {least_ms} ms after it was signed");
+            format!("of {requests_n} requests none arrived sooner than {least_ms} ms after it was signed");
         let [warns, fails] = AFTER_MS;
         // A few requests that a sender repeats long after it signed them say nothing about clocks.
         let is_many = requests_n >= REQUESTS_N;

@@ -36,16 +36,16 @@ fn judged(one: &Handshake, now_ms: UnixMs) -> Option<FindingView> {
             let days = left_days.filter(|days| *days < DAYS_LEFT)?;
             CHECK
                 .warning(format!("`{host}`: {} left of its certificate", plural(days.unsigned_abs(), "day")))
-                .cure("whoever runs it has to renew it: ask them before it ends")
+                .cure("its operator has to renew it: ask them before it ends")
         }
         HandshakeEnd::Unreached(why) => CHECK
             .warning(format!("`{host}` is not reached: {why}"))
             .cure(format!("look from this node: getent hosts, the firewall, the port in destinations.{first}.url")),
         HandshakeEnd::Silent(ms) => CHECK
             .warning(format!("`{host}`: no TLS within {ms} ms"))
-            .cure("it takes connections and says nothing, or is far: ask whoever runs it; destinations.NAME.connect_timeout_ms is how long calls wait"),
+            .cure("it takes connections and says nothing, or is far: ask its operator; destinations.NAME.connect_timeout_ms is how long calls wait"),
         HandshakeEnd::NotBelieved(why) => CHECK.failure(format!("`{host}`: its certificate is not believed: {why}")).cure(format!(
-            "whoever runs it has to show a good one with its chain; an authority of your own is named in destinations.{first}.tls.ca; without that, \
+            "its operator has to show a good one with its chain; an authority of your own is named in destinations.{first}.tls.ca; without that, \
              those of the system count (SSL_CERT_FILE, the package ca-certificates)"
         )),
         HandshakeEnd::NotTaken(why) => CHECK

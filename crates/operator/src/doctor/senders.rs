@@ -14,8 +14,9 @@ pub fn senders(
     delays_ms: impl Fn(&str) -> Vec<i64>,
 ) -> Vec<FindingView> {
     let clocks = views.iter().filter_map(|view| senders_clock(&view.name, &delays_ms(&view.name)));
-    let mut findings =
-        or_well(clocks.collect(), || CLOCK_SENDERS.well("nothing with a signed time came since the start"));
+    let mut findings = or_well(clocks.collect(), || {
+        CLOCK_SENDERS.well("nothing with a signed time arrived since the start")
+    });
     let secrets = views.iter().flat_map(secrets).collect();
     findings.extend(or_well(secrets, || SECRETS.well("those that are configured are the ones that match")));
     let paused = views.iter().filter_map(paused).collect();
@@ -86,14 +87,16 @@ fn paused(view: &ProviderView) -> Option<FindingView> {
 fn open(view: &ProviderView) -> Vec<FindingView> {
     let mut found = Vec::new();
     if view.is_unverified {
-        let words = "its requests are accepted although nobody signs them";
+        let words = "its requests are accepted although they are not signed";
         let remedy = format!("list its addresses in providers.{}.allow_from, or have it sign", view.name);
         found.push(OPEN.warning(words).about(&view.name).cure(remedy));
     }
     if view.is_pairing {
         let remedy =
             format!("providers.{0}.settings.pairing = \"closed\", after `hooklatch taught {0}`", view.name);
-        found.push(OPEN.warning("it takes a secret from whoever posts one").about(&view.name).cure(remedy));
+        found.push(
+            OPEN.warning("it accepts a secret from anyone who posts one").about(&view.name).cure(remedy),
+        );
     }
     if view.taught_at_ms.is_some() {
         let words = "a secret that its sender taught us waits to be read";

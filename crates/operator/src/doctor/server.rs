@@ -86,7 +86,7 @@ fn settings(state: &ServerState, wants: DatabaseWants) -> Vec<FindingView> {
     });
     if state.is_superuser {
         let why = SETTINGS
-            .note("the role is a superuser: what it may do to the audit log is bounded by nobody")
+            .note("the role is a superuser: what it may do to the audit log is not bounded")
             .about("role");
         found.push(why.cure("give Hooklatch a role that owns its own tables and nothing else"));
     }

@@ -52,7 +52,8 @@ pub(crate) fn tables(state: &ServerState) -> Vec<FindingView> {
     }
     let [warns, fails] = HELD_BYTES;
     if state.held_bytes > warns {
-        let words = format!("{} MiB of WAL are held for a slot that nobody reads", state.held_bytes >> 20);
+        let words =
+            format!("{} MiB of WAL are held for a slot that no standby reads", state.held_bytes >> 20);
         let remedy =
             "SELECT slot_name FROM pg_replication_slots WHERE NOT active; drop it, or start its reader";
         found.push(

@@ -29,7 +29,7 @@ pub(crate) fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
         ),
         WitnessWord::Older { at_ms } => {
             let words = format!("what ran last was here until {} at least, and the database is older", at(*at_ms));
-            WITNESS.failure(words).cure("let nobody run on it, and ask hooklatch restore-check (docs/backup.md)")
+            WITNESS.failure(words).cure("let nothing run on it, and ask hooklatch restore-check (docs/backup.md)")
         }
     }]
 }

@@ -68,7 +68,7 @@ const AWAY: Problem = Problem::new(
 /// The response to a wrong token; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
-    let sentence = "too many wrong tokens came in: wait, or send a right one";
+    let sentence = "too many wrong tokens were sent: wait, or send a right one";
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, ProblemCode::TooManyWrongTokens, sentence);
     Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
 }

@@ -124,7 +124,7 @@ impl Problem {
     pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
         StatusCode::NOT_FOUND,
         ProblemCode::CursorUnknown,
-        "a list by `delivery` has no `since`: calls change after their event came; go on with `cursor`",
+        "a list by `delivery` has no `since`: calls change after their event arrived; go on with `cursor`",
     );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` must be a text of 1 to 255 characters on one line");
@@ -143,7 +143,7 @@ impl Problem {
     const OWN_OPERATION: Self = Self::new(
         StatusCode::FORBIDDEN,
         ProblemCode::OwnOperation,
-        "somebody else has to approve this operation, not the person who ordered it",
+        "another operator has to approve this operation, not the person who ordered it",
     );
     pub(super) const END_WITHOUT_PAUSE: Self =
         Self::new(StatusCode::CONFLICT, ProblemCode::EndWithoutPause, "`until_ms` goes with `pause` alone");
@@ -155,7 +155,7 @@ impl Problem {
     const VERSION_NEEDED: Self = Self::new(
         StatusCode::PRECONDITION_REQUIRED,
         ProblemCode::VersionNeeded,
-        "somebody decided about this before: read what became of it, then decide with its version in `If-Match`",
+        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`",
     );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, "send webhooks with POST");

@@ -103,7 +103,7 @@ pub fn prove(settings: &Settings, loaded: &Loaded, kinds: &Kinds) -> Proof {
     }
     if config.admin.tokens.is_empty() {
         let remedy = "write tokens = [{ name = \"ops\", role = \"admin\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]";
-        let why = "there is none, so that nobody can use the console or the API";
+        let why = "there is none, so the console cannot be used or the API";
         prover.warn("admin.tokens", None, why, remedy);
     }
     for (name, active) in &loaded.active {
@@ -374,7 +374,7 @@ impl Prover<'_> {
         let (key, text) = (format!("{key}.when"), filter.to_string());
         let is_partly_signed = proven.spec.signature.weak == Some(Weakness::Body);
         if is_partly_signed && proven.spec.event.iter().any(|event| event.covered.is_none()) {
-            let why = "reads what the signature may not cover: whoever has one genuine request can change it, and have the \
+            let why = "reads what the signature may not cover: anyone who has one genuine request can change it, and have the \
                        event left out";
             self.warn(
                 &key,

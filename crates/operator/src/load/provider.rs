@@ -348,12 +348,12 @@ fn pointer(field: &Field<'_>) -> Option<String> {
 
 /// `types = [ … ]`: what the sender is set to send. A kind needs it where one signed body would be an event of each type.
 fn subscribed_types(table: &mut Table<'_>, spec: Option<&Spec>) -> Vec<TypePattern> {
-    let remedy = "list the types that the sender was told to send: no signature of this kind covers the type, so whoever holds one \
+    let remedy = "list the types that the sender is configured to send: no signature of this kind covers the type, so anyone who holds one \
                   request could have it accepted once for each; write types = [\"*\"] to allow every type";
     let is_needed = spec.is_some_and(Spec::needs_types);
     let field = if is_needed { table.needed("types", remedy) } else { table.take("types") };
     let Some(field) = field else { return Vec::new() };
-    let types = patterns(&field, "name the types that the sender was told to send, or leave it out");
+    let types = patterns(&field, "name the types that the sender is configured to send, or leave it out");
     if types.len() > TYPES_N_MAX {
         let why = format!("has {} entries, the limit is {TYPES_N_MAX}", types.len());
         field.problem(why, "write a beginning and `*` where several types have it in common");

@@ -36,7 +36,7 @@ fn few_approvers(admin: &AdminConfig) -> Option<String> {
     (admin.approvals_n > 1 && people_n < 2).then(|| {
         format!(
             "admin.approvals_n: is 2, and admin.tokens has {people_n} with the role operator or admin: unless `hooklatch tokens \
-             list` shows others, nobody can approve an operation, and each is cancelled after {} h",
+             list` shows others, no operator can approve an operation, and each is cancelled after {} h",
             admin.approval_h
         )
     })
@@ -92,7 +92,7 @@ fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec:
         let key = format!("providers.{name}.tolerance_s: {tolerance_s} s is");
         if tolerance_s > own_s {
             warnings.push(format!(
-                "{key} wider than the {own_s} s of this kind: whoever has recorded a request can send it again for so \
+                "{key} wider than the {own_s} s of this kind: anyone who has recorded a request can send it again for so \
                  long, and only what is remembered of its event tells that it is a copy"
             ));
         } else if tolerance_s < own_s {
@@ -118,8 +118,8 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
     let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
     if spec.needs_types() && provider.types.iter().any(|one| one.as_str() == "*") {
         return Some(format!(
-            "{key}: allows every type, and nothing signs the type of this kind: whoever holds one request can have it accepted \
-             once for each type; list the types that its sender was told to send"
+            "{key}: allows every type, and nothing signs the type of this kind: anyone who holds one request can have it accepted \
+             once for each type; list the types that its sender is configured to send"
         ));
     }
     match (unsigned, provider.types.is_empty()) {
@@ -130,7 +130,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
             });
             Some(format!(
                 "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
-                 has seen one request can have it taken for any type; list the types that its sender was told to send",
+                 has seen one request can have it taken for any type; list the types that its sender is configured to send",
                 header.unwrap_or_default()
             ))
         }
@@ -184,12 +184,12 @@ fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
     let (place, own, others) = (&one.place, &one.provider, &other.provider);
     let so = if one.kind == other.kind {
         format!(
-            "a request that was signed for `{others}` is believed at `{own}` as well, where nobody knows its event"
+            "a request that was signed for `{others}` is believed at `{own}` as well, where its event is not known"
         )
     } else {
         let kind = &one.kind;
         format!(
-            "whoever has it can send as both, and where the two kinds sign alike a request to `{others}` is believed at \
+            "anyone who has it can send as both, and where the two kinds sign alike a request to `{others}` is believed at \
              `{own}`, and read as `{kind}`"
         )
     };

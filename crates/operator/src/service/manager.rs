@@ -72,7 +72,7 @@ impl Manager {
         let Some(queue) = &self.queue else { return };
         let text = states.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         if queue.try_send(text).is_err() {
-            debug!("the service manager ({SOCKET}) does not read what it is told");
+            debug!("the service manager ({SOCKET}) does not read notifications");
         }
     }
 }
@@ -83,7 +83,7 @@ fn start_notifier() -> Option<SyncSender<String>> {
     let started =
         std::thread::Builder::new().name("manager".to_owned()).spawn(move || send_all(&waiting)).map(drop);
     if let Err(error) = &started {
-        warn!(%error, "could not start the thread that tells the service manager how it goes");
+        warn!(%error, "could not start the thread that notifies the service manager");
     }
     started.ok().map(|()| queue)
 }

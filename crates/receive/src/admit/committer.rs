@@ -186,7 +186,7 @@ fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>)
             }
         }
         Remedy::GiveBack => {
-            error!(reason = %failure, requests_n, "could not commit; senders were told to try again");
+            error!(reason = %failure, requests_n, "could not commit; senders were asked to retry");
             for submission in part.requests {
                 submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
             }

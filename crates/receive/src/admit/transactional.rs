@@ -224,7 +224,7 @@ async fn admit(context: &AdmitContext, mut submission: Submission) {
                 repeats_n += 1;
             }
             Err(TransactionError::Store(failure)) => {
-                error!(error = %failure, "could not commit; the sender was told to try again");
+                error!(error = %failure, "could not commit; the sender was asked to retry");
                 break Err(AdmitError::Unavailable(failure.to_string()));
             }
         }

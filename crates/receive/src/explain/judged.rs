@@ -108,7 +108,7 @@ fn refused<'a>(
 fn believed(judged: &mut ExplainedRequest, provider: &ActiveProvider, verified: &Verified) {
     judged.step("verdict", format!("believed: secret {} matched", verified.secret_n() + 1));
     for event in &provider.spec().event {
-        judged.step("told apart", words::identities(event));
+        judged.step("identified", words::identities(event));
     }
     for event in provider.read(verified) {
         let remembers_text = event.replay_key.is_some();

@@ -20,13 +20,15 @@ fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
     let is_by_certificate = config.settings.text("auth") == Some("mtls");
     match (spec.first_party, is_by_certificate) {
         (true, true) if !config.settings.has("client_certificates") => {
-            let (why, remedy) =
-                ("there is none, so that nobody could call", "name the SHA-256 of each certificate in hex");
+            let (why, remedy) = (
+                "there is none, so that no caller is accepted",
+                "name the SHA-256 of each certificate in hex",
+            );
             Some(Mistake::said("settings.client_certificates", why, remedy))
         }
         (true, false) if config.secrets.is_empty() => {
             let (why, remedy) =
-                ("there is none, so that nobody could call", "write secrets = [{ env = \"NAME\" }]");
+                ("there is none, so that no caller is accepted", "write secrets = [{ env = \"NAME\" }]");
             Some(Mistake::said("secrets", why, remedy))
         }
         _ => None,

@@ -127,7 +127,7 @@ pub enum Refusal {
     #[error("it has changed since it was read")]
     Changed,
     /// There is an earlier decision about the subject, and the request names no version of it (`If-Match`).
-    #[error("somebody decided about it before, and it is {state}")]
+    #[error("another operator decided about it first, and it is {state}")]
     VersionNeeded {
         /// State in which it stands since.
         state: &'static str,

@@ -429,7 +429,7 @@ impl DueEvent {
             Some(stored) => match stored.original(&key, ring) {
                 Ok((headers, body)) => (headers, body, None, None),
                 Err(ContentUnavailable::Redacted) => {
-                    let why = "its body was redacted, and what came is no longer kept".to_owned();
+                    let why = "its body was redacted, and the original is no longer stored".to_owned();
                     (String::new(), Vec::new(), Some(why), None)
                 }
                 Err(ContentUnavailable::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),

@@ -249,7 +249,7 @@ impl ClaimedPayload {
         ring: &KeyRing,
     ) -> Result<(String, Vec<u8>), Unsendable> {
         if self.is_redacted {
-            return Err("its body was redacted, and what came is no longer kept".into());
+            return Err("its body was redacted, and the original is no longer stored".into());
         }
         let place = |column| SealedPlace::of_event(column, id.event_seq(), event.as_pair());
         let key_id = self.key_id.as_deref();

@@ -211,7 +211,7 @@ async fn stop(
 
 /// Ends an operation that was not approved in time.
 async fn expire(db: &mut Executor<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
-    let note = "nobody approved it in time; nothing was done";
+    let note = "it was not approved in time; nothing was done";
     let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
                WHERE operation_id = $1";
     db.execute(sql, &[row.view.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;

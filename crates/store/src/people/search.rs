@@ -97,7 +97,7 @@ impl People {
             None => "No event that this token may see has been received yet.".to_owned(),
             Some(at_ms) => {
                 format!(
-                    "No event from before {} is here: older ones were pruned, or never came.",
+                    "No event from before {} is here: older ones were pruned, or never arrived.",
                     times::day(at_ms)
                 )
             }
@@ -149,7 +149,7 @@ fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
     match found_n {
         0 if skips_ids_inside => {
             "Nothing was found in what this token may search. Ids inside events (payments, orders, invoices) are searched for \
-             the role `reader` only, so this does not say that the event never came."
+             the role `reader` only, so this does not say that the event never arrived."
                 .to_owned()
         }
         0 => "No stored event, message or rejected request matches. The notes say what was compared and what was not."

@@ -155,19 +155,21 @@ pub fn left_open(spec: &Spec) -> String {
     let mut said: Vec<String> = Vec::new();
     let is_signed = match (spec.signature.scheme, spec.weakness()) {
         (_, Some(Weakness::Unsigned)) => {
-            said.push("Whoever knows the URL can send any event.".to_owned());
+            said.push("Anyone who knows the URL can send any event.".to_owned());
             false
         }
         (Scheme::Basic, _) => {
-            said.push("Whoever learns the password, from a request or a log, can send any event.".to_owned());
+            said.push(
+                "Anyone who learns the password, from a request or a log, can send any event.".to_owned(),
+            );
             false
         }
         (_, Some(Weakness::Token)) => {
-            said.push("Whoever learns the token, from a request or a log, can send any event.".to_owned());
+            said.push("Anyone who learns the token, from a request or a log, can send any event.".to_owned());
             false
         }
         (_, Some(Weakness::Body)) if spec.open.is_none() => {
-            said.push("Whoever holds a request can change what its signature does not cover.".to_owned());
+            said.push("Anyone who holds a request can change what its signature does not cover.".to_owned());
             true
         }
         _ => true,
@@ -176,7 +178,7 @@ pub fn left_open(spec: &Spec) -> String {
     said.extend(spec.whose.as_ref().and_then(|whose| whose.open.clone()));
     if is_signed && spec.needs_types() {
         said.push(
-            "Nothing signs the type: whoever holds a request can have it accepted once for each type in `types`.".to_owned(),
+            "Nothing signs the type: anyone who holds a request can have it accepted once for each type in `types`.".to_owned(),
         );
     }
     if is_signed && !spec.bounds_signed_time() && spec.token_life_s.is_none() {
@@ -187,7 +189,7 @@ pub fn left_open(spec: &Spec) -> String {
         let windows = spec.event.iter().flat_map(|event| &event.identity).filter_map(|one| one.window_s);
         if let Some(window_s) = windows.min() {
             said.push(format!(
-                "One of those that repeat by nature (told apart by a window of time) is a new event after {}.",
+                "One of those that repeat by nature (identified by a window of time) is a new event after {}.",
                 span(window_s)
             ));
         }

@@ -109,7 +109,7 @@ fn notices(view: &LedgerView) -> Markup {
         (list::damaged(&view.damaged))
         @if view.conflicts_unkept_n > 0 {
             p class="note" {
-                "Other content came under this id " (view.conflicts_unkept_n)
+                "Other content arrived under this id " (view.conflicts_unkept_n)
                 " more times and was not kept: there is room for 16 of each event."
             }
         }
@@ -307,7 +307,7 @@ fn identity(rule: &str) -> Markup {
     let words = match rule.split('/').next() {
         Some("sender") => "the id that its sender gave it",
         Some("content") => "its content: other content is another event",
-        Some("signal") => "when it came: a signal repeats by nature",
+        Some("signal") => "when it arrived: a signal repeats by nature",
         Some("unreadable") => "its bytes: nothing else of it could be read",
         _ => "a rule of its kind",
     };
@@ -324,7 +324,7 @@ async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
             match stands.ok().and_then(|stands| stands.content) {
                 Some(stands) => compared(&stands, content),
                 None => list::nothing(
-                    "The content that came first is no longer kept, so there is nothing to compare with.",
+                    "The content that arrived first is no longer kept, so there is nothing to compare with.",
                 ),
             }
         }
@@ -336,7 +336,7 @@ async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
         section aria-labelledby="differs" {
             h2 id="differs" { "What differs" }
             p {
-                "This came under the id of " (link::event(visit, provider, first))
+                "This arrived under the id of " (link::event(visit, provider, first))
                 ", with other content."
             }
             (differs)
@@ -360,8 +360,8 @@ fn compared(first: &ContentView, other: &ContentView) -> Markup {
         @if is_equal {
             p class="note" { "What is shown of them is equal, line by line: they differ in space between tokens, in what was left out before they were stored, or in what is not shown." }
         }
-        p class="hint" { "− stands in what came first alone, + in what came later." }
-        (diff::table("What differs", ["Came first", "Came later, with the same id"], &rows))
+        p class="hint" { "− is only in the first one, + only in the later one." }
+        (diff::table("What differs", ["First", "Later, with the same id"], &rows))
     }
 }
 

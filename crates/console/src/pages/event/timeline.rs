@@ -42,7 +42,7 @@ pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
             }
             @for one in entries.iter().rev().take(last_n).rev() { (drawn(one)) }
         }
-        p class="hint" { "Times are in UTC, to the millisecond; beside each stands how long after the entry before it came." }
+        p class="hint" { "Times are in UTC, to the millisecond; beside each stands how long after the entry before it arrived." }
     }
 }
 
@@ -114,7 +114,7 @@ fn draw_entry(visit: &Visit, view: &LedgerView, what: &LedgerWhat) -> DrawnEntry
             "",
             "Replayed",
             html! {
-                "The same signed text came under the id "
+                "The same signed text arrived under the id "
                 (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
             },
         ),
@@ -165,9 +165,9 @@ fn received(bytes_n: Option<u64>, (position, fingerprint): (Option<u32>, Option<
 fn duplicates(visit: &Visit, copies_n: u64, first_at_ms: Option<i64>) -> Markup {
     let copies = if copies_n == 1 { "copy" } else { "copies" };
     html! {
-        (grouped(copies_n)) " more " (copies) " came and changed nothing."
+        (grouped(copies_n)) " more " (copies) " arrived and changed nothing."
         @if let (Some(first_at_ms), true) = (first_at_ms, copies_n > 1) {
-            div class="more" { "The first one came " (moment::moment(first_at_ms, visit.now_ms)) ", the last one at this time." }
+            div class="more" { "The first one arrived " (moment::moment(first_at_ms, visit.now_ms)) ", the last one at this time." }
         }
     }
 }
@@ -175,7 +175,7 @@ fn duplicates(visit: &Visit, copies_n: u64, first_at_ms: Option<i64>) -> Markup 
 fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
     let kept = link::event_path(&event.provider, &event.event_id);
     html! {
-        "Other content came under this id and was kept as "
+        "Other content arrived under this id and was kept as "
         (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
         div class="more" {
             "Content " code { (moment::foreign(digest)) } " "

@@ -206,7 +206,7 @@ fn body(request: &ProbeRequest, arrived: &ArrivedView, all: &[(&ProbeRequest, Pr
     let changed: Vec<&str> = changed.collect();
     let coded = arrived.headers.iter().any(|header| header.name == "content-encoding");
     let how = match (coded, changed.is_empty()) {
-        (true, _) => "it came in a content coding that it was not sent in".to_owned(),
+        (true, _) => "it arrived in a content coding that it was not sent in".to_owned(),
         (false, true) => "each rewritten thing by itself arrives as it was sent".to_owned(),
         (false, false) => format!("rewritten are {}", changed.join(", ")),
     };

@@ -62,9 +62,9 @@ impl WhatIf {
     pub fn taker(&self, provider: &Name, event_type: &str) -> EventTaker {
         match self.parts.entries.get(provider).map(|entry| entry.provider.handlers()) {
             None => EventTaker::NoProvider,
-            Some(handlers) if !handlers.wants(event_type) => EventTaker::Nobody,
+            Some(handlers) if !handlers.wants(event_type) => EventTaker::Untaken,
             Some(handlers) if handlers.needs_transaction(event_type) => EventTaker::Transaction,
-            Some(_) => EventTaker::Somebody,
+            Some(_) => EventTaker::Taken,
         }
     }
 
