@@ -10,7 +10,7 @@ use hooklatch_receive::CountedRequests;
 use hooklatch_store::{ActivityCounts, Store};
 
 /// The counts of requests and attempts of this node.
-pub(in crate::app) struct NodeActivity {
+pub(crate) struct NodeActivity {
     requests: CountedRequests,
     calls: NodeCalls,
     /// The totals that were added to the table.
@@ -18,7 +18,7 @@ pub(in crate::app) struct NodeActivity {
 }
 
 impl NodeActivity {
-    pub(in crate::app) fn new(requests: CountedRequests, calls: NodeCalls) -> Self {
+    pub(crate) fn new(requests: CountedRequests, calls: NodeCalls) -> Self {
         Self { requests, calls, saved: Mutex::default() }
     }
 
@@ -29,7 +29,7 @@ impl NodeActivity {
     }
 
     /// What is not in the table yet.
-    pub(in crate::app) fn unsaved(&self) -> ActivityCounts {
+    pub(crate) fn unsaved(&self) -> ActivityCounts {
         self.unsaved_of(self.totals())
     }
 
@@ -45,7 +45,7 @@ impl NodeActivity {
     }
 
     /// Adds to the table what is not in it yet. What failed is added the next time.
-    pub(in crate::app) async fn save(&self, store: &Store, now_ms: UnixMs) {
+    pub(crate) async fn save(&self, store: &Store, now_ms: UnixMs) {
         let totals = self.totals();
         match store.activity_add(self.unsaved_of(totals.clone()), now_ms).await {
             Ok(()) => *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = totals,

@@ -35,21 +35,21 @@ const COUNT_PAUSE_MAX: Duration = Duration::from_mins(2);
 const SELDOM_EVERY: Duration = Duration::from_mins(1);
 
 /// The background task that counts.
-pub(in crate::app) struct Counting {
-    pub(in crate::app) admission: Arc<AdmitContext>,
-    pub(in crate::app) config: Current<Config>,
-    pub(in crate::app) counts: Counts,
-    pub(in crate::app) rhythms: Arc<Rhythms>,
-    pub(in crate::app) requests: CountedRequests,
-    pub(in crate::app) activity: Arc<NodeActivity>,
-    pub(in crate::app) handle: PrometheusHandle,
+pub(crate) struct Counting {
+    pub(crate) admission: Arc<AdmitContext>,
+    pub(crate) config: Current<Config>,
+    pub(crate) counts: Counts,
+    pub(crate) rhythms: Arc<Rhythms>,
+    pub(crate) requests: CountedRequests,
+    pub(crate) activity: Arc<NodeActivity>,
+    pub(crate) handle: PrometheusHandle,
     /// The database's file, where it is one.
-    pub(in crate::app) database: Option<PathBuf>,
+    pub(crate) database: Option<PathBuf>,
 }
 
 impl Counting {
     /// Counts until the stop, and stores the rhythms of senders at the end.
-    pub(in crate::app) async fn run(&mut self, mut stop: Stop) {
+    pub(crate) async fn run(&mut self, mut stop: Stop) {
         let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
         let (mut took_before, mut saved) = (Duration::ZERO, Instant::now());
         let counted = metrics::gauge!("hooklatch_counted_timestamp_seconds");

@@ -16,7 +16,7 @@ const STRAYS_N_MAX: usize = 50;
 
 /// The counts that were published before, and the warnings that were given.
 #[derive(Default)]
-pub(in crate::app) struct Counts {
+pub(crate) struct Counts {
     providers: PublishedNames,
     destinations: PublishedNames,
     /// Providers or destinations with states that were published before: those that are gone now are at 0.

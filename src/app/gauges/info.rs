@@ -20,7 +20,7 @@ const FEATURES: [(&str, bool); 6] = [
 ];
 
 /// Sets the gauges of a configuration to 0, before another one is published.
-pub(in crate::app) fn withdraw_info(config: &Config, entries: &Entries) {
+pub(crate) fn withdraw_info(config: &Config, entries: &Entries) {
     for (name, entry) in entries.iter() {
         let kind = entry.provider.spec().kind.clone();
         metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(0.0);
@@ -33,7 +33,7 @@ pub(in crate::app) fn withdraw_info(config: &Config, entries: &Entries) {
 }
 
 /// Publishes the build and the configuration.
-pub(in crate::app) fn publish_info(config: &Config, entries: &Entries) {
+pub(crate) fn publish_info(config: &Config, entries: &Entries) {
     let features: Vec<&str> =
         FEATURES.iter().filter(|(_, is_built)| *is_built).map(|(name, _)| *name).collect();
     metrics::gauge!(

@@ -15,19 +15,19 @@ use hooklatch_receive::admit::{MemoryRoom, Providers};
 use hooklatch_store::Store;
 
 /// Everything that a scrape reads.
-pub(in crate::app) struct LiveGauges {
-    pub(in crate::app) handle: PrometheusHandle,
-    pub(in crate::app) readiness: watch::Receiver<Readiness>,
-    pub(in crate::app) providers: Providers,
-    pub(in crate::app) requests: CountedRequests,
-    pub(in crate::app) rhythms: Arc<Rhythms>,
-    pub(in crate::app) store: Store,
-    pub(in crate::app) memory: MemoryRoom,
+pub(crate) struct LiveGauges {
+    pub(crate) handle: PrometheusHandle,
+    pub(crate) readiness: watch::Receiver<Readiness>,
+    pub(crate) providers: Providers,
+    pub(crate) requests: CountedRequests,
+    pub(crate) rhythms: Arc<Rhythms>,
+    pub(crate) store: Store,
+    pub(crate) memory: MemoryRoom,
 }
 
 impl LiveGauges {
     /// Renders the current text of `/metrics`. Queries neither the database nor the system.
-    pub(in crate::app) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (is_ready, is_database_there) = {
             let readiness = self.readiness.borrow();
             (readiness.is_ready(), readiness.is_database_there)

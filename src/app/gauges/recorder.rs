@@ -7,7 +7,7 @@ use hooklatch_core::meters::{METRIC_GROUPS, Metric, MetricType};
 
 /// The one metrics recorder of the process. If the program installed a recorder before, that one receives the metrics
 /// and `/metrics` stays empty.
-pub(in crate::app) fn metrics_handle() -> PrometheusHandle {
+pub(crate) fn metrics_handle() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     HANDLE.get_or_init(install_metrics).clone()
 }

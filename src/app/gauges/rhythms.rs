@@ -11,7 +11,7 @@ use hooklatch_receive::CountedRequests;
 use hooklatch_store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
 
 /// The rhythms of the configured senders, as of the last read of the tables.
-pub(in crate::app) struct Rhythms {
+pub(crate) struct Rhythms {
     config: Current<Config>,
     clock: Clock,
     known: Mutex<BTreeMap<String, Rhythm>>,
@@ -23,7 +23,7 @@ pub(in crate::app) struct Rhythms {
 
 impl Rhythms {
     /// Starts without a rhythm of any provider.
-    pub(in crate::app) fn new(config: Current<Config>, clock: Clock) -> Self {
+    pub(crate) fn new(config: Current<Config>, clock: Clock) -> Self {
         let (published, known) = (Mutex::default(), Mutex::default());
         Self { config, clock, published, known, written: Mutex::default() }
     }
@@ -47,7 +47,7 @@ impl Rhythms {
     }
 
     /// The current time of the app's clock.
-    pub(in crate::app) fn now_ms(&self) -> UnixMs {
+    pub(crate) fn now_ms(&self) -> UnixMs {
         self.clock.now_ms()
     }
 

@@ -20,12 +20,7 @@ pub(crate) fn message() -> LeasedMessage {
 
 /// Checks the rule of a key against values that a destination takes and values that it does not take.
 #[track_caller]
-pub(in crate::destinations) fn check_rule(
-    key: &str,
-    is_right: fn(&str) -> bool,
-    right: &[&str],
-    wrong: &[&str],
-) {
+pub(crate) fn check_rule(key: &str, is_right: fn(&str) -> bool, right: &[&str], wrong: &[&str]) {
     for text in right {
         assert!(is_right(text), "{key} may be `{text}`");
     }

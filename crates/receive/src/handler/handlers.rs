@@ -77,7 +77,6 @@ impl Handlers {
     }
 
     /// The patterns of what was registered, in order.
-    #[doc(hidden)]
     pub fn patterns(&self) -> impl Iterator<Item = &TypePattern> {
         self.list.iter().map(|one| &one.pattern)
     }
@@ -87,25 +86,21 @@ impl Handlers {
     }
 
     /// True when anything takes this type.
-    #[doc(hidden)]
     pub fn wants(&self, event_type: &str) -> bool {
         self.matching(event_type).next().is_some()
     }
 
     /// True when a transactional handler takes this type, so that it needs a transaction of its own.
-    #[doc(hidden)]
     pub fn needs_transaction(&self, event_type: &str) -> bool {
         self.matching(event_type).any(|one| matches!(one.action, Action::Transactional(..)))
     }
 
     /// True when no code takes this type: what follows from such an event is known before it is latched.
-    #[doc(hidden)]
     pub fn is_only_routed(&self, event_type: &str) -> bool {
         self.matching(event_type).all(|one| matches!(one.action, Action::Route(_)))
     }
 
     /// The destinations of this type's routes; `None` when code takes it, which may call any.
-    #[doc(hidden)]
     pub fn routed_to(&self, event_type: &str) -> Option<Vec<String>> {
         let to = |one: &Registration| match &one.action {
             Action::Route(route) => Some(route.to.clone()),
@@ -140,7 +135,6 @@ impl Handlers {
 
     /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`. A panic is an error
     /// of this event alone.
-    #[doc(hidden)]
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
         let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
         for one in self.matching(&event.event_type) {

@@ -22,12 +22,9 @@ pub(crate) use dispatch::NO_MATCH;
 pub use effects::{Effects, Message};
 pub use event::ParsedAhead;
 pub use event::{Envelope, Event, Headers};
-#[doc(hidden)]
 pub use event::{EventContent, RawEvent};
-#[doc(hidden)]
 pub use function::TxHandler;
 pub use function::{NoAnswer, panic_text};
-#[doc(hidden)]
 pub use handlers::Handlers;
 pub use hooklatch_core::types::Name;
 pub use hooklatch_store::{DbError, Row, Tx, Value};

@@ -15,13 +15,11 @@ pub struct EventTexts<'a> {
 
 impl<'a> EventTexts<'a> {
     /// Parses nothing yet.
-    #[doc(hidden)]
     pub fn new(event: &'a RawEvent) -> Self {
         Self { event, payload: OnceCell::new(), envelope: OnceCell::new() }
     }
 
     /// The id-like text at `place`: a text, a whole number as it is written, true or false; or why there is none.
-    #[doc(hidden)]
     pub fn id_text(&self, place: &Place) -> Result<String, String> {
         match self.find(place)? {
             Found::Header(value) => Ok(value),

@@ -34,6 +34,5 @@ mod rules;
 pub use claim::IdempotencyClaim;
 pub use fingerprint::fingerprint;
 pub use layer::IdempotencyLayer;
-#[doc(hidden)]
 pub use layer::IdempotencyService;
 pub use rules::RequestRules;

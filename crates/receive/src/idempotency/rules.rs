@@ -60,7 +60,6 @@ impl RequestRules {
 
     /// The same, keeping `keeps` alive as long as a request is carried out.
     #[must_use]
-    #[doc(hidden)]
     pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(keeps), ..self }
     }

@@ -78,7 +78,7 @@ impl TokenGate {
     }
 
     /// Names that no token made at run time may have.
-    pub(in crate::http) fn reserved(&self) -> BTreeSet<Name> {
+    pub(crate) fn reserved(&self) -> BTreeSet<Name> {
         self.configured.get().iter().map(|token| token.name.clone()).collect()
     }
 

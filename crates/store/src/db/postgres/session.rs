@@ -124,7 +124,7 @@ impl SessionReset {
 
 /// True when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer
 /// wait for a standby although they have to.
-pub(in crate::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+pub(crate) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
          OR current_setting('synchronous_standby_names') <> '') AS is_writable";
@@ -359,7 +359,7 @@ fn has_code(error: &DbError, codes: &[&str]) -> bool {
 
 /// The purpose of a session, which decides about its plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::db) enum SessionRole {
+pub(crate) enum SessionRole {
     /// Reading, handlers, what operators look at and decide.
     Plain,
     /// Whole admissions in one statement.

@@ -26,7 +26,7 @@ use hooklatch_core::types::UnixMs;
 use hooklatch_store::LeasedMessage;
 
 /// One destination, its headers and its connections.
-pub(in crate::destinations) struct HttpDestination {
+pub(crate) struct HttpDestination {
     caller: Caller,
     base: Base,
     headers: Headers,
@@ -78,7 +78,7 @@ impl HttpDestination {
 
     /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
     /// where there is no TLS.
-    pub(in crate::destinations) fn tls_host(&self) -> Option<String> {
+    pub(crate) fn tls_host(&self) -> Option<String> {
         match self.base.origin() {
             None => Some(String::new()),
             Some(origin) if origin.is_tls => Some(origin.header.to_str().unwrap_or_default().to_owned()),
@@ -87,7 +87,7 @@ impl HttpDestination {
     }
 
     /// The server that a message goes to; `None` for what is not called.
-    pub(in crate::destinations) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
+    pub(crate) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
         let origin = Arc::clone(&self.base.address_of(message).ok()?.origin);
         let (scheme, port) = if origin.is_tls { ("https", 443) } else { ("http", 80) };
         let port = origin.uri.port_u16().unwrap_or(port);

@@ -9,7 +9,7 @@ use crate::destinations::kind::{Connect, DestinationKind, KindKey, Reading};
 use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
 
 /// Calls over HTTP, to one address or to what a template makes of an event.
-pub(in crate::destinations) struct Http;
+pub(crate) struct Http;
 
 impl DestinationKind for Http {
     fn name(&self) -> &'static str {

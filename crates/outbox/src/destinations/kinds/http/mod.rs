@@ -28,5 +28,5 @@ mod values;
 
 pub use bare::BareCalls;
 pub use client::{http_client, http_client_believing};
-pub(in crate::destinations) use destination::HttpDestination;
+pub(crate) use destination::HttpDestination;
 pub(super) use kind::Http;

@@ -26,7 +26,7 @@ use crate::destinations::kinds::http::call::{
 use hooklatch_core::net::{Allowed, is_private_host};
 
 /// Makes the calls of one destination.
-pub(in crate::destinations::kinds::http) struct Lean {
+pub(crate) struct Lean {
     pub connector: Connector,
     pub(super) connect_timeout: Duration,
     pub pool: Arc<LinkPool>,
@@ -35,17 +35,17 @@ pub(in crate::destinations::kinds::http) struct Lean {
 }
 
 /// The options of a destination that the lean client has to know.
-pub(in crate::destinations::kinds::http) struct LeanOptions {
+pub(crate) struct LeanOptions {
     /// The addresses that a name may lead to; `None`: all.
     pub allowed: Option<Allowed>,
     pub tls: Option<ClientConfig>,
-    pub(in crate::destinations::kinds::http) connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// Most connections that are kept for the next calls.
-    pub(in crate::destinations::kinds::http) idle_n_max: usize,
+    pub(crate) idle_n_max: usize,
 }
 
 /// The reason why a call was not made to its end.
-pub(in crate::destinations::kinds::http) enum LeanStop {
+pub(crate) enum LeanStop {
     /// The destination would rather have HTTP/2; nothing was sent, and the call is as it was.
     Http2,
     Failed(CallFailure),
