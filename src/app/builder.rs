@@ -23,7 +23,7 @@ pub struct App {
     pub(super) migrations: Vec<ProgramMigrations>,
     pub(super) clock: Clock,
     pub(super) has_echo: bool,
-    /// The calls that it received.
+    /// The calls that the destination `echo` of `serve --dev` received.
     pub(super) echo: EchoState,
     /// The files that the configuration is read from, also at a reload; `None` where the program built it.
     pub(super) source: Option<ConfigSource>,

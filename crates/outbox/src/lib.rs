@@ -14,7 +14,7 @@
 //!    traces; `watch.rs` looks after clocks, and after messages that no worker takes. Start at [`Outbox`].
 //!
 //! No transaction is open while a call is under way, and a written result is never preceded by a second call. What a
-//! row looks like is not known here: that is `store/message/`.
+//! row looks like is not known here: that is `crates/store/src/message/`.
 
 mod attempt;
 mod call_times;

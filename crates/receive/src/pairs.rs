@@ -144,7 +144,7 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
 }
 
 /// Decides what becomes of `event` when it is received `after_ms` after `first`: the same rule as in admission (`met`
-/// in `store/admission/beside.rs`), without the tables.
+/// in `crates/store/src/admission/beside.rs`), without the tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
         // A later copy that rearms its signal has it dispatched once more.

@@ -2,7 +2,7 @@
 //!
 //! The hot paths (admission, claims, settlements) have a twin for each database, `NOUN/postgres.rs` and
 //! `NOUN/sqlite.rs`. Everything else is written once, over an `Executor` (`db/executor.rs`), in PostgreSQL's dialect.
-//! Only `db/` uses a driver; one conformance suite (`tests/it/store/`) runs on both databases.
+//! Only `db/` and these twins use a driver; one conformance suite (`tests/it/store/`) runs on both databases.
 //!
 //! Every operation runs to its end in its own task, within a time limit (`db/limit.rs`), also when its caller's future
 //! is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.

@@ -6,10 +6,12 @@
 //! - `keys.rs` turns configured secrets into keys (`key.rs` is one of them, `public.rs` and `p521.rs` public ones,
 //!   `chain.rs` those of certificates); `private.rs` is the other side of those, for `sign` and `send`;
 //! - `filled.rs` writes the text that is signed; `signed.rs`, `standard.rs` and `token.rs` are the named schemes;
-//! - `verified.rs` chooses the scheme. [`verify`] is there, and nothing else can create a [`Verified`]: code that needs
-//!   a verified request takes one as its argument;
+//! - `verified.rs` chooses the scheme. Only [`verify`] and [`Verified::by_operator`] (a test event, which an operator
+//!   answers for) create a [`Verified`]: code that needs a verified request takes one as its argument;
 //! - `handshake.rs` answers requests that are no event, `sign.rs` signs as a sender does, and `form.rs`, `jws.rs`,
 //!   `canonical.rs` and `seal.rs` help kinds that verify with code.
+//! - `believed.rs` is what a scheme found, `whose.rs` compares the account, `own_key.rs` signs answers;
+//! - `spec/` is `provider.toml` as data, and `read/` takes a [`Verified`] apart into events.
 //!
 //! Secrets are compared in constant time (`encoding.rs`, `same`) and never printed. Nothing here fetches a key: a
 //! verification that lacks one returns [`VerifyError::KeyWanted`], and `receive/` fetches it.

@@ -1,5 +1,5 @@
-//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out. Everything else in this crate is below this
-//! file and never calls it.
+//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out. Only `read/` is above this file; everything else
+//! in this crate never calls it.
 
 use super::believed::Believed;
 use super::error::VerifyError;

@@ -31,12 +31,12 @@ const PLACES: [(&str, &[&str], &str); 6] = [
         &["crates/store", "src/lib.rs", "crates/outbox/src/destinations/kinds/postgres_table.rs"],
         "SQL stays in `store`",
     ),
-    ("PgPool", &[], "`store/db/pool.rs` closes connections whose state is unknown"),
-    ("SqlitePool", &[], "`store/db/pool.rs` closes connections whose state is unknown"),
+    ("PgPool", &[], "`crates/store/src/db/pool.rs` closes connections whose state is unknown"),
+    ("SqlitePool", &[], "`crates/store/src/db/pool.rs` closes connections whose state is unknown"),
     (
         "TransactionManager",
         &["crates/store/src/db/postgres/statement.rs"],
-        "`store/db` begins and ends transactions",
+        "`crates/store/src/db` begins and ends transactions",
     ),
 ];
 

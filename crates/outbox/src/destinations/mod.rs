@@ -10,7 +10,7 @@
 //! may take. `handshake.rs` has the result of a look without a request. `silent.rs` keeps the log lines of libraries
 //! away.
 //!
-//! Nothing in here retries, stores or decides: that is `outbox/policy/` and what calls it.
+//! Nothing in here retries, stores or decides: that is `policy/` and what calls it.
 
 mod broker;
 mod client;

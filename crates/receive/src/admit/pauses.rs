@@ -2,7 +2,7 @@
 //! not dispatched. They wait as `retry`, in the order in which they were received, and the ordinary retries dispatch
 //! them once the pause has ended, one after the other, one node at a time. Until the last of them is dispatched new
 //! events queue behind them, so that an object's events keep their order (for an hour at most, see
-//! `store/decision/pauses.rs`).
+//! `crates/store/src/decision/pauses.rs`).
 //!
 //! Every node reads the pauses once a second. An event that a node admits before it has seen a pause is dispatched at
 //! once; retries look in the transaction that takes the event, and are never early.

@@ -1,4 +1,4 @@
-//! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
+//! Applies migrations. The list of them, and how to add one, is in `crates/store/src/migrations.rs`.
 //!
 //! Each is one transaction, all or nothing. A statement that cannot run in a transaction (`CREATE INDEX CONCURRENTLY`)
 //! is a migration of its own, [`Migration::outside`]. A change to every row of a large table is a

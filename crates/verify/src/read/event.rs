@@ -98,7 +98,7 @@ pub(crate) fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: 
     IncomingEvent { event_type: event_type(reader, event), ..unreadable }
 }
 
-/// An event that is kept under the digest of its bytes, because it has no id that we can event.
+/// An event that is kept under the digest of its bytes, because it has no id that Hooklatch can read.
 pub(crate) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) -> IncomingEvent {
     let digest: BodyDigest = Sha256::digest(body).into();
     IncomingEvent {

@@ -182,7 +182,7 @@ pub enum Weakness {
 }
 
 impl Weakness {
-    /// The scheme's name in plain words.
+    /// The weakness in plain words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "a shared token: the body is not signed",

@@ -2,7 +2,7 @@
 //!
 //! `key.rs` makes tokens that any node of the installation can check without storing them; `arrival.rs` is what the
 //! receiver answers; `plan.rs` is which requests are sent, and `judge.rs` turns their results into findings. The client
-//! that sends them is in `cli/doctor/`.
+//! that sends them is in `src/cli/doctor.rs`.
 
 mod arrival;
 mod judge;

@@ -38,8 +38,7 @@ pub struct ApiState {
     /// The store, for callers of the API.
     pub people: PeopleDoor,
     pub clock: Clock,
-    /// Events as they are admitted.
-    /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
+    /// The layer for orders that are carried out once for each `Idempotency-Key` without a transaction of their own.
     pub once: IdempotencyLayer,
     /// The tokens of the callers.
     pub gate: Arc<TokenGate>,

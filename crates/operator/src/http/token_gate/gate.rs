@@ -27,6 +27,7 @@ use hooklatch_store::{StoreError, TokenBook, TokenRow};
 pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// The tokens that are good, and what is remembered of wrong ones.
 pub struct TokenGate {
     pub configured: Current<Vec<AdminToken>>,

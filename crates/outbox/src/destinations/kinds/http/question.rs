@@ -1,7 +1,7 @@
 //! "Did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
 //!
 //! Only two answers settle anything: the value is there, or nothing is (or a value that the configuration calls absent). Everything else, another value as well, means
-//! to ask again later; it never leads to a second send. The policy (`outbox/policy/rules.rs`) decides when it may be
+//! to ask again later; it never leads to a second send. The policy (`crates/outbox/src/policy/rules.rs`) decides when it may be
 //! asked at all.
 
 use serde_json::Value;
