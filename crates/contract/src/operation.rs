@@ -256,11 +256,6 @@ impl OperationState {
         let all = [Self::Waiting, Self::Running, Self::Stopped, Self::Done, Self::Cancelled];
         all.into_iter().find(|one| one.as_str() == word)
     }
-
-    /// True when it continues only after a person's decision.
-    pub fn needs_person(self) -> bool {
-        matches!(self, Self::Waiting | Self::Stopped)
-    }
 }
 
 /// An operation and its progress.

@@ -83,6 +83,7 @@ pub fn judge_event(facts: &EventFacts<'_>) -> Judgement<EventAct> {
         JudgedAct { act, risk, sentence }
     };
     let mut acts: Vec<_> = ACTS.into_iter().filter(|act| facts.may(*act)).map(judged).collect();
+    // Otherwise than for messages, what is lost here (an erased content) cannot be had again.
     acts.sort_by_key(|one| one.risk);
     Judgement { headline: facts.headline(), acts }
 }

@@ -138,7 +138,8 @@ impl MessageFacts {
             .filter(|act| act.is_for(self.state) && !self.is_under_way())
             .map(|act| self.judge_act(act))
             .collect();
-        // An effect that is lost can be had again by a further run of its event; one that happened twice stays so.
+        // Otherwise than for events, an effect that is lost can be had again, by a further run of its event; one that happened
+        // twice stays so.
         acts.sort_by_key(|one| match one.risk {
             Risk::None => 0,
             Risk::LosesEffect => 1,
