@@ -75,7 +75,7 @@ impl NodeCalls {
         &self.0.node
     }
 
-    pub fn posts(&self) -> Arc<BTreeMap<Name, Arc<Post>>> {
+    pub(crate) fn posts(&self) -> Arc<BTreeMap<Name, Arc<Post>>> {
         self.0.posts.get()
     }
 

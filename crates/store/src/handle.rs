@@ -15,11 +15,11 @@ use hooklatch_core::types::{Clock, UnixMs};
 /// The database. Cloning is cheap and shares the connections.
 #[derive(Clone)]
 pub struct Store {
-    pub parts: Arc<StoreParts>,
+    pub(crate) parts: Arc<StoreParts>,
     /// True when leases and due times go by the database's own clock, where it has one.
     is_timed_by_database: bool,
     /// Keys that seal what is kept of events and answers.
-    pub ring: KeyRing,
+    pub(crate) ring: KeyRing,
     /// Time for which answers to operators are kept. Milliseconds.
     answers_kept_ms: i64,
 }
@@ -28,7 +28,7 @@ pub struct Store {
 const ANSWERS_KEPT_MS: i64 = 86_400_000;
 
 /// State that all clones of a [`Store`] share.
-pub struct StoreParts {
+pub(crate) struct StoreParts {
     pub(super) backend: Backend,
     pub numbers: Arc<EventNumbers>,
     /// The installation's id, once it was read.

@@ -23,9 +23,9 @@ const PUT_ASIDE_N_MAX: u32 = 100;
 
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
-    pub tx: Tx,
-    pub ring: KeyRing,
-    pub numbers: Arc<EventNumbers>,
+    pub(crate) tx: Tx,
+    pub(crate) ring: KeyRing,
+    pub(crate) numbers: Arc<EventNumbers>,
     /// Redacted events whose row was inserted, with its number.
     redacted: Vec<(i64, Arc<IncomingEvent>)>,
     /// True when events that cannot be read were put aside.

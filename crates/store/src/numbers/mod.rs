@@ -26,7 +26,7 @@ const BLOCK_LIFE: Duration = Duration::from_secs(10);
 
 /// Numbers that are left of the newest block of this process.
 #[derive(Default)]
-pub struct EventNumbers(Mutex<Option<Block>>);
+pub(crate) struct EventNumbers(Mutex<Option<Block>>);
 
 struct Block {
     next: i64,
@@ -63,7 +63,7 @@ impl EventNumbers {
     }
 
     /// Gives no more numbers of the block in use. The next one is compared with what is there, as the first one was.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

@@ -35,7 +35,7 @@ impl PeopleDoor {
 /// The store as one principal sees it.
 #[derive(Clone)]
 pub struct People {
-    pub store: Store,
+    pub(crate) store: Store,
     pub principal: Principal,
     routed: Option<Routed>,
     typed_by: Option<TypedBy>,
