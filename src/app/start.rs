@@ -105,6 +105,7 @@ impl App {
             receiver: core.receiver,
             looked_at,
             admission: core.admission,
+            activity: Arc::clone(&core.background.activity),
             gate,
             operator,
             receiver_routes,

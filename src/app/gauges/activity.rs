@@ -37,11 +37,16 @@ impl NodeActivity {
         let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         totals.retain(|key, total| {
             let saved_n = saved.get(key).copied().unwrap_or_default();
-            // A provider that one reload removed and another restored counts from 0.
-            *total = total.checked_sub(saved_n).unwrap_or(*total);
+            *total = total.saturating_sub(saved_n);
             *total > 0
         });
         totals
+    }
+
+    /// Forgets what was added for providers and destinations that are gone: when one comes back, it counts from 0.
+    pub(crate) fn forget_removed(&self) {
+        let totals = self.totals();
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| totals.contains_key(key));
     }
 
     /// Adds to the table what is not in it yet. What failed is added the next time.

@@ -119,14 +119,31 @@ fn merged(layers: Vec<Layer>) -> Layer {
     all
 }
 
-/// Lays `over` on `under`: tables key by key, everything else replaced.
+/// Lays `over` on `under`: tables key by key, everything else replaced. A variable that holds a table in TOML is one: the
+/// keys that it leaves out keep their values.
 fn merge(under: &mut Layer, over: Layer) {
     for (key, value) in over {
         let origin = value.origin().map(str::to_owned);
         match (under.get_mut(&key).map(|below| &mut below.kind), value.kind) {
             (Some(ValueKind::Table(below)), ValueKind::Table(above)) => merge(below, above),
+            (Some(ValueKind::Table(below)), ValueKind::String(text))
+                if text.trim_start().starts_with('{') =>
+            {
+                match origin.as_deref().and_then(|origin| inline_table(origin, &text)) {
+                    Some(above) => merge(below, above),
+                    None => drop(under.insert(key, Value::new(origin.as_ref(), text))),
+                }
+            }
             (_, kind) => drop(under.insert(key, Value::new(origin.as_ref(), kind))),
         }
+    }
+}
+
+/// The table that a text in TOML is; `None` where it is something else.
+fn inline_table(origin: &str, text: &str) -> Option<Layer> {
+    match toml_layer(origin, &format!("table = {text}")).ok()?.remove("table")?.kind {
+        ValueKind::Table(table) => Some(table),
+        _ => None,
     }
 }
 

@@ -194,3 +194,26 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
     };
     assert_eq!(format!("{shown:#?}"), format!("{least:#?}"));
 }
+
+#[test]
+fn a_variable_with_a_table_keeps_the_keys_that_it_leaves_out() {
+    let text = "[retention]\nmessages_days = 91\n[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
+    let load = |variables: &[(&str, &str)]| {
+        let (_folder, settings) = with_file(text, "hooklatch.toml");
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let env = settings.env.all().clone().into_iter().chain(variables).collect();
+        load_for_tools(&Settings { env, ..settings }, &kinds())
+    };
+    let plain = load(&[]).expect("a configuration");
+    let config = load(&[
+        ("HOOKLATCH__RETENTION", "{ bodies_days = 7 }"),
+        ("HOOKLATCH__OUTBOX", "{}"),
+        ("HOOKLATCH__SERVER", " { name = \"q\" }"),
+    ])
+    .expect("a configuration");
+    assert_eq!((config.retention.bodies_days, config.retention.messages_days), (7, 91));
+    assert_eq!(config.retention.audit_days, plain.retention.audit_days);
+    assert_eq!((config.outbox.poll_ms, config.server.listen), (plain.outbox.poll_ms, plain.server.listen));
+    let problems = load(&[("HOOKLATCH__RETENTION", "30")]).expect_err("no table");
+    assert!(problems.iter().any(|one| one.key == "retention"), "{problems:?}");
+}
