@@ -360,7 +360,7 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
     // Another operator reran it already: one who has not seen that does not run it a third time.
     let (ended, said) = run(&[]);
     assert!(
-        ended == Some(4) && said.contains("decided about this before") && said.contains("--if-match"),
+        ended == Some(4) && said.contains("decided about this first") && said.contains("--if-match"),
         "{said}"
     );
     let (ended, said) = run(&["--if-match", "*"]);
