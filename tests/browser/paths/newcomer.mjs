@@ -31,7 +31,7 @@ browserTest("a newcomer opens the printed link, and finds a copy, a forgery and 
     return words.test(await text(page.getByRole("main")));
   });
   await search("evt_new");
-  await says("the copy", /Duplicates 1 more copy came/);
+  await says("the copy", /Duplicates 1 more copy arrived/);
   await page.getByRole("link", { name: "Rejected" }).click();
   await page.getByRole("heading", { level: 1, name: "Rejected" }).waitFor();
   await says("the forgery", /signature does not match/);
