@@ -188,7 +188,7 @@ impl Reload {
     async fn replace(&mut self, before: &Config, prepared: Prepared) {
         let Prepared { entries, destinations, operator_routes } = prepared;
         // The counts of what is removed go with it.
-        Box::pin(self.activity.save(&self.admission.store, self.app.clock.now_ms())).await;
+        self.activity.save(&self.admission.store, self.app.clock.now_ms()).await;
         self.looked_at.calls.replace(destinations);
         gauges::withdraw_info(before, &self.providers.get());
         gauges::publish_info(&self.app.config, &entries);

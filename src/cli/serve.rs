@@ -60,7 +60,7 @@ pub(super) fn serve(
         if let Some(text) = banner {
             say(text);
         }
-        app.run().await
+        Box::pin(app.run()).await
     });
     runtime.shutdown_background();
     done?;
