@@ -58,7 +58,7 @@ struct Prepared {
 
 impl Reload {
     /// Reloads at each SIGHUP; signals during a reload count as one.
-    pub(super) async fn run(mut self, mut hangup: Signal) {
+    pub(super) async fn run(mut self: Box<Self>, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             let failed = metrics::gauge!("hooklatch_reload_failed");
             match self.reload().await {

@@ -56,7 +56,7 @@ pub struct Running {
     pub(super) watched: ReadinessSources,
     pub(super) background: Background,
     /// Reads the configuration again.
-    pub(super) reload: Option<Reload>,
+    pub(super) reload: Option<Box<Reload>>,
 }
 
 impl Running {

@@ -111,7 +111,7 @@ impl App {
             receiver_routes,
             operator_routes,
         };
-        let (background, reload) = (core.background, Some(reload));
+        let (background, reload) = (core.background, Some(Box::new(reload)));
         Ok(Running { receiver_addr, admin_addr, readiness, watched, background, reload })
     }
 

@@ -60,7 +60,7 @@ pub(super) fn serve(
         if let Some(text) = banner {
             say(text);
         }
-        Box::pin(app.run()).await
+        app.run().await
     });
     runtime.shutdown_background();
     done?;
