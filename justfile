@@ -20,7 +20,7 @@ dev:
 provider NAME:
     cargo run --quiet -- new-kind {{NAME}} --folder providers
 
-# Writes docs/providers.md from the kinds.
+# Writes the pages of the senders from the kinds.
 provider-pages:
     scripts/provider-pages
 

@@ -1,5 +1,5 @@
 //! `providers`: the list of kinds, one kind in full, and the providers of a running server with the secrets that still
-//! match. `tests.rs` writes docs/providers.md.
+//! match. `tests.rs` writes the pages of the senders.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! docs/providers.md: what is believed of every kind, how it is read, and what it leaves open. The page is written
-//! here, from the specs; `scripts/provider-pages` puts it into its place.
+//! The pages of the senders, written from the specs: docs/providers.md lists the kinds, docs/providers/ has a page for
+//! each, and docs/senders-security.md says what each signature is worth. `scripts/provider-pages` updates them.
 
 use std::path::Path;
 
@@ -14,18 +14,21 @@ use hooklatch_verify::spec::{
     SettingForm, SignatureSpec, Spec, Weakness,
 };
 
-const HEAD: &str = "# Senders, one by one
+const HEAD: &str = "# Senders
 
 <!-- `scripts/provider-pages` writes this page; a test compares it with the specs. -->
 
-What Hooklatch believes of each sender, how it reads its events, and what the sender's own scheme leaves open, as the kind's
-`provider.toml` has it. Register `https://YOUR.HOST/webhooks/KIND` (or `/webhooks/NAME` for a table `[providers.NAME]` with
-`kind = \"KIND\"`) with the sender, and write its secret as `[providers.KIND] secrets = [{ env = \"…\" }]`. A kind that is not
-here is [a folder](../providers/README.md).
+Each kind has a page: how its events are verified and read, what to configure, and what the sender's own scheme leaves
+open, as the kind's `provider.toml` has it. `hooklatch providers KIND` prints the same. Register
+`https://YOUR.HOST/webhooks/KIND` (or `/webhooks/NAME` for a table `[providers.NAME]` with `kind = \"KIND\"`) with the
+sender, and write its secret as `[providers.KIND] secrets = [{ env = \"…\" }]`. A kind that is not here is
+[a folder](../providers/README.md). [senders-security.md](senders-security.md) compares what the signatures are worth.
 
-*Official* facts were read in the sender's own documentation or SDK, *secondary* ones in third parties' texts, *unsure* ones
-are not confirmed. A signed id cannot be changed by somebody who saw a request; where it is not signed, the same body under
-another id is a replay, which is kept and starts nothing.";
+A signed id cannot be changed by anyone who saw a request. Where the id is not signed, the same body under another id is
+a replay, which is kept and starts nothing.";
+
+const KIND_HEAD: &str =
+    "<!-- `scripts/provider-pages` writes this page; a test compares it with the spec. -->";
 
 const SECURITY_HEAD: &str = "# What each sender's signature is worth
 
@@ -98,7 +101,7 @@ fn security_page(kinds: &[Provider]) -> String {
     let cell = |text: &str| text.replace('|', "` or `");
     let row = |spec: &&Spec| {
         format!(
-            "| [`{0}`](providers.md#{0}) | {1} | {2} | {3} | {4} |",
+            "| [`{0}`](providers/{0}.md) | {1} | {2} | {3} | {4} |",
             spec.kind,
             signer(spec),
             cell(&bound_by(spec)),
@@ -114,12 +117,11 @@ fn security_page(kinds: &[Provider]) -> String {
     )
 }
 
-/// The whole page, kinds sorted by name.
+/// docs/providers.md, kinds sorted by name.
 fn page(kinds: &[Provider]) -> String {
     let mut specs: Vec<&Spec> = kinds.iter().filter_map(|kind| kind.spec().ok()).collect();
     specs.sort_by(|left, right| left.kind.cmp(&right.kind));
-    let sections: Vec<String> = specs.iter().map(|spec| section(spec)).collect();
-    format!("{HEAD}\n\n{}\n\n{}\n\n{}\n", table(&specs), weaknesses(&specs), sections.join("\n\n"))
+    format!("{HEAD}\n\n{}\n\n{}\n", table(&specs), weaknesses(&specs))
 }
 
 /// A line for each kind.
@@ -131,10 +133,9 @@ fn table(specs: &[&Spec]) -> String {
     for spec in specs {
         let (id, weak) = (key(spec), if is_any_unsigned(spec) { " (unsigned)" } else { "" });
         lines.push(format!(
-            "| `{}` | [{}]({}) | {} | {id}{weak} | {} h{} |",
+            "| [`{0}`](providers/{0}.md) | {1} | {2} | {id}{weak} | {3} h{4} |",
             spec.kind,
             spec.title,
-            spec.docs,
             signed_by(spec),
             spec.horizon_h,
             when_asked(spec)
@@ -165,8 +166,11 @@ fn is_any_unsigned(spec: &Spec) -> bool {
 
 fn weaknesses(specs: &[&Spec]) -> String {
     let row = |what: &str, is_so: &dyn Fn(&Spec) -> bool| {
-        let kinds: Vec<String> =
-            specs.iter().filter(|spec| is_so(spec)).map(|spec| format!("[`{0}`](#{0})", spec.kind)).collect();
+        let kinds: Vec<String> = specs
+            .iter()
+            .filter(|spec| is_so(spec))
+            .map(|spec| format!("[`{0}`](providers/{0}.md)", spec.kind))
+            .collect();
         format!("- **{what}** ({}): {}", kinds.len(), kinds.join(", "))
     };
     let weak = |weakness| move |spec: &Spec| spec.signature.weak == Some(weakness);
@@ -177,7 +181,7 @@ fn weaknesses(specs: &[&Spec]) -> String {
         row("The body, or a part of it, is not signed", &weak(Weakness::Body)),
         row("The id, the type or how a body is read is not signed", &is_any_unsigned),
         row(
-            "No signed time that is checked by the spec: an old request is told by its id alone",
+            "No signed time that is checked by the spec: an old request is recognized by its id alone",
             &|spec: &Spec| !spec.has_signed_time() && spec.signature.scheme != Scheme::Code,
         ),
         row("The URL is signed: `server.public_url` must be right", &Spec::has_signed_url),
@@ -186,9 +190,12 @@ fn weaknesses(specs: &[&Spec]) -> String {
     .join("\n")
 }
 
-fn section(spec: &Spec) -> String {
-    let mut lines =
-        vec![format!("## {}\n\n**{}** · [documentation]({})\n", spec.kind, spec.title, spec.docs)];
+/// docs/providers/KIND.md.
+fn kind_page(spec: &Spec) -> String {
+    let mut lines = vec![format!(
+        "# {}: `{}`\n\n{KIND_HEAD}\n\n[The sender's documentation]({})\n",
+        spec.title, spec.kind, spec.docs
+    )];
     let mut line = |name: &str, text: String| lines.push(format!("- {name}: {text}"));
     line("verified", verified(spec));
     if let Some(other) = &spec.alternative {
@@ -225,13 +232,18 @@ fn section(spec: &Spec) -> String {
         let needed = if setting.needed { ", needed" } else { "" };
         line("setting", format!("`{}`{form}{needed}: {}", setting.name, setting.hint));
     }
-    line("facts", confidence(spec).to_owned());
+    let facts = match confidence(spec) {
+        "official" => "official: read in the sender's own documentation or SDK",
+        "secondary" => "secondary: read in the texts of third parties",
+        _ => "unsure: not confirmed",
+    };
+    line("facts", facts.to_owned());
     let is_bound = spec.whose.as_ref().is_some_and(|whose| whose.open.is_none());
     if let Some(whose) = whose(spec).filter(|_| is_bound) {
         line("whose event", whose);
     }
     line("**left open**", left_open(spec));
-    lines.join("\n")
+    format!("{}\n", lines.join("\n"))
 }
 
 fn verified(spec: &Spec) -> String {
@@ -245,7 +257,7 @@ fn verified(spec: &Spec) -> String {
     };
     let words = spec.signature.in_words.as_deref().unwrap_or("by code that no spec can say");
     let place = place(&spec.signature).map(|place| format!(", {place}")).unwrap_or_default();
-    format!("{words}{place}{url}{time}; [mod.rs](../providers/{}/mod.rs)", spec.kind)
+    format!("{words}{place}{url}{time}; [mod.rs](../../providers/{}/mod.rs)", spec.kind)
 }
 
 /// Scheme, place, what is signed and for how long.
@@ -388,15 +400,36 @@ fn the_page_of_senders_security_says_what_the_specs_say() {
     check_page("senders-security.md", &security_page(&hooklatch_receive::providers::builtin()));
 }
 
+#[test]
+fn the_page_of_senders_is_there_for_each_kind_and_says_what_its_spec_says() {
+    let kinds = hooklatch_receive::providers::builtin();
+    let mut wanted: Vec<String> = Vec::new();
+    for spec in kinds.iter().filter_map(|kind| kind.spec().ok()) {
+        let name = format!("{}.md", spec.kind);
+        check_page(&format!("providers/{name}"), &kind_page(spec));
+        wanted.push(name);
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/providers");
+    let names = std::fs::read_dir(folder).expect("a folder");
+    let mut there: Vec<String> =
+        names.map(|one| one.expect("an entry").file_name().into_string().expect("a name")).collect();
+    wanted.sort();
+    there.sort();
+    assert_eq!(there, wanted, "a page in docs/providers/ is of no kind: remove it");
+}
+
+/// Compares a page with what the specs say; writes it instead where `UPDATE_PROVIDER_PAGES` is set.
 #[track_caller]
 fn check_page(name: &str, wanted: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let there = std::fs::read_to_string(root.join("docs").join(name)).unwrap_or_default();
-    if there != wanted {
-        // Where `scripts/provider-pages` takes it from.
-        std::fs::write(root.join("target").join(name), wanted).expect("written");
-        panic!("docs/{name} is not up to date: run `scripts/provider-pages`");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+    if std::fs::read_to_string(&path).is_ok_and(|there| there == wanted) {
+        return;
     }
+    assert!(
+        std::env::var_os("UPDATE_PROVIDER_PAGES").is_some(),
+        "docs/{name} is not up to date: run `scripts/provider-pages`"
+    );
+    std::fs::write(path, wanted).expect("written");
 }
 
 #[test]

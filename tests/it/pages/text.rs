@@ -23,7 +23,7 @@ pub fn page(name: &str) -> String {
 pub fn pages() -> Vec<String> {
     let mut found: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "providers/README.md"].map(PathBuf::from).into();
-    for folder in ["docs", "docs/adr", "docs/runbooks"] {
+    for folder in ["docs", "docs/adr", "docs/providers", "docs/runbooks"] {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         let names = entries.map(|entry| Path::new(folder).join(entry.unwrap().file_name()));
         found.extend(names.filter(|name| name.extension().is_some_and(|ending| ending == "md")));

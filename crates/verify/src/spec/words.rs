@@ -1,4 +1,4 @@
-//! Describes a kind's spec in sentences: for commands, the console and docs/providers.md.
+//! Describes a kind's spec in sentences: for commands, the console and docs/providers/.
 
 use super::event::EventSpec;
 use super::identity::{Identity, IdentitySpec};
