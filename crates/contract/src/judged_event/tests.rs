@@ -222,8 +222,10 @@ fn open_calls_are_announced_only_where_they_are_sent_automatically() {
 }
 
 const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
-    what each act on it risks. Read it to know in advance what a button does. The page is made of the program; \
-    `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
+    what each act on it risks. Read it to know in advance what a button does. A test writes the page \
+    (`UPDATE_JUDGEMENTS=1 cargo nextest run the_page_of_judgements`).\n\nEach state has its headlines, and the acts \
+    that are offered. What is quoted above a table is how each of its headlines begins. \
+    Unless a row says otherwise, the event made three calls, of which two were delivered.\n\nRisks: `none`, \
     `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
     wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n";
 
@@ -252,20 +254,51 @@ fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
     }
 }
 
-/// A row of the page.
-fn row(facts: &EventFacts<'_>, what: &str) -> String {
-    let judgement = judge_event(facts);
-    let acts = judgement.acts.iter().map(|one| {
-        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
-        format!("`{}` (`{}`): {}", word(act.unwrap()), word(risk.unwrap()), one.sentence)
-    });
-    let acts = acts.collect::<Vec<_>>().join("<br>");
-    format!("| {what} | {} | {acts} |\n", judgement.headline)
+/// Two tables: what each row is called in its headline, and for each act and sentence the rows that it is offered in.
+/// How all headlines begin is said once.
+fn tables(what: &str, rows: &[(String, EventFacts<'_>)]) -> String {
+    let judged: Vec<(&str, _)> =
+        rows.iter().map(|(name, facts)| (name.as_str(), judge_event(facts))).collect();
+    let shared = shared_start(&judged.iter().map(|(_, one)| one.headline.as_str()).collect::<Vec<_>>());
+    let mut page = String::new();
+    if !shared.is_empty() {
+        page += &format!("\n“{shared} …”\n");
+    }
+    page += &format!("\n| {what} | headline |\n|---|---|\n");
+    let mut acts: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, judgement) in &judged {
+        let rest = judgement.headline.strip_prefix(shared).unwrap_or(&judgement.headline).trim_start();
+        let dots = match (shared.is_empty(), rest.is_empty()) {
+            (true, _) => "",
+            (false, true) => "no more than that",
+            (false, false) => "… ",
+        };
+        page += &format!("| {name} | {dots}{rest} |\n");
+        for one in &judgement.acts {
+            let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
+            let act = format!("`{}` (`{}`) | {}", word(act.unwrap()), word(risk.unwrap()), one.sentence);
+            match acts.iter_mut().find(|(there, _)| *there == act) {
+                Some((_, names)) => names.push(name),
+                None => acts.push((act, vec![name])),
+            }
+        }
+    }
+    page += &format!("\n| act (risk) | what it does | {what} |\n|---|---|---|\n");
+    acts.sort();
+    for (act, names) in acts {
+        let when = if names.len() == rows.len() { "all".to_owned() } else { names.join("; ") };
+        page += &format!("| {act} | {when} |\n");
+    }
+    page
 }
 
-fn head(what: &str) -> String {
-    format!("\n| {what} | headline | acts |\n|---|---|---|\n")
+/// The sentences that all of these begin with; none where there is one text.
+fn shared_start<'a>(texts: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = texts.split_first().filter(|(_, rest)| !rest.is_empty()) else { return "" };
+    let ends = first.match_indices(". ").map(|(at, _)| at + 1).chain([first.len()]);
+    let starts = ends.filter_map(|end| first.get(..end));
+    starts.filter(|start| rest.iter().all(|text| text.starts_with(start))).last().unwrap_or_default()
 }
 
 /// How facts besides state and calls change a judgement.
@@ -314,7 +347,7 @@ fn other_facts(all: &[DeliveryView]) -> String {
         ),
         ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),
     ];
-    rows.iter().map(|(what, facts)| row(facts, what)).collect()
+    tables("fact", &rows.map(|(what, facts)| (what.to_owned(), facts)))
 }
 
 /// The page of all judgements: what an operator reads for each state and delivery, then how other facts change it.
@@ -324,22 +357,24 @@ fn page() -> String {
         page += "\n## `";
         page += state.as_str();
         page += "`\n";
-        page += &head("calls");
         let shown_n = if *state == EventState::Handled { all.len() } else { DeliveryState::ALL.len() };
-        for delivery in all.iter().take(shown_n).filter(|delivery| can_be(*state, delivery)) {
-            let words = match delivery.state {
-                DeliveryState::None | DeliveryState::NotSent | DeliveryState::NoLongerKnown => String::new(),
-                _ => format!(", {} of {} delivered", delivery.delivered_n, delivery.messages_n),
+        let mut rows = Vec::new();
+        let shown = all.iter().take(shown_n).enumerate();
+        for (n, delivery) in shown.filter(|(_, delivery)| can_be(*state, delivery)) {
+            let words = if n < DeliveryState::ALL.len() {
+                String::new()
+            } else {
+                format!(", {} of {} delivered", delivery.delivered_n, delivery.messages_n)
             };
             let words = match &delivery.earlier {
                 Some(earlier) => format!("{words}, run 2; of run 1: {}", earlier.in_words()),
                 None => words,
             };
-            page += &row(&usual(*state, delivery), &format!("`{}`{words}", delivery.state.as_str()));
+            rows.push((format!("`{}`{words}", delivery.state.as_str()), usual(*state, delivery)));
         }
+        page += &tables("calls", &rows);
     }
     page += "\n## What else changes a judgement\n";
-    page += &head("fact");
     page += &other_facts(&all);
     page += "\n## Open calls\n\nWhere calls are open, the headline goes on with one of these for each that is so:\n\n";
     for reason in [
