@@ -1,5 +1,5 @@
 //! The judgement of an event: from what its row, its calls and this node's configuration say, a headline and the acts that
-//! are possible, each with its risk. `/v1`, the console, the command line and docs/judgements-events.md show these
+//! are possible, each with its risk. `/v1`, the console, the command line and `judgements/events.md` show these
 //! sentences and have none of their own.
 
 use super::event::{CallCounts, DeliveryView};

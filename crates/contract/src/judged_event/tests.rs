@@ -221,13 +221,10 @@ fn open_calls_are_announced_only_where_they_are_sent_automatically() {
     assert!(judge_event(&again).headline.contains("In run 1 of 2, "), "{}", judge_event(&again).headline);
 }
 
-const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
-    what each act on it risks. Read it to know in advance what a button does. A test writes the page \
-    (`UPDATE_JUDGEMENTS=1 cargo nextest run the_page_of_judgements`).\n\nEach state has its headlines, and the acts \
-    that are offered. What is quoted above a table is how each of its headlines begins. \
-    Unless a row says otherwise, the event made three calls, of which two were delivered.\n\nRisks: `none`, \
-    `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
-    wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n";
+const HEAD: &str = "# Every judgement of an event\n\n<!-- `UPDATE_JUDGEMENTS=1 cargo nextest run \
+    the_page_of_judgements` writes this page. What the words mean: docs/judgements.md. -->\n\nEach state has its \
+    headlines, and the acts that are offered. What is quoted above a table is how each of its headlines begins. \
+    Unless a row says otherwise, the event made three calls, of which two were delivered.\n";
 
 /// An event of which nothing is out of the ordinary but these two.
 fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
@@ -393,7 +390,7 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_judgements_of_events_is_what_the_program_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judgements-events.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/judgements/events.md");
     let page = page();
     if std::env::var_os("UPDATE_JUDGEMENTS").is_some() {
         std::fs::write(path, &page).unwrap();
@@ -401,6 +398,6 @@ fn the_page_of_judgements_of_events_is_what_the_program_says() {
     let written = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/judgements-events.md is out of date: run this test with UPDATE_JUDGEMENTS=1"
+        "crates/contract/judgements/events.md is out of date: run this test with UPDATE_JUDGEMENTS=1"
     );
 }

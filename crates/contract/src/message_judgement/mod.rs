@@ -1,7 +1,7 @@
 //! The judgement of a message: what happened to it, what a person may do about it, and what each act risks.
 //!
 //! It follows [`UnknownWord::repeat`], the rule by which messages are sent again. What is not known never reads as safe.
-//! `docs/judgements.md` shows every judgement; `tests.rs` writes it.
+//! `judgements/messages.md` of this crate has every judgement; `tests.rs` writes it.
 
 use super::judgement::{JudgedAct, Judgement, Risk};
 use super::message::MessageView;

@@ -305,19 +305,11 @@ fn conditions(facts: &MessageFacts) -> [(&'static str, String); 7] {
 type Shown = (String, Vec<MessageFacts>);
 
 fn page() -> String {
-    let mut page = "# What is said of a message, and what each act risks\n\n\
-        For whoever decides about a message, and for whoever asks why a page says what it says. The console, `hooklatch messages` and\n\
-        `/v1/messages` show these sentences and have none of their own. They follow from the rule by which Hooklatch itself repeats\n\
-        calls ([outbox.md](outbox.md)); what is not known never reads as safe. Every combination of the facts is on this page; a test\n\
-        writes it (`UPDATE_JUDGEMENTS=1 cargo nextest run the_page_of_judgements`). Times are those of an example.\n\n\
-        `none`: nothing is repeated and nothing is lost. `may_repeat_effect`: what happened may happen a second time.\n\
-        `loses_effect`: what was wanted will not happen. `cannot_say`: this node does not know enough; treat it as unsafe.\n\n\
-        A call *may have taken effect* when no clear answer arrived, when it was refused (a destination may fail in the middle of its\n\
-        work), and when it was answered with 408, 499 or a 5xx other than 503. It has not when no connection was made, and after 425,\n\
-        429 and 503, unless `statuses` says otherwise. Of several such calls the strictest `unknown` counts that was in force when one was\n\
-        made; `restored`: a call may have been made in a time that a restore took away.\n\n\
-        Acts are offered with the safest first: what loses an effect can be had again by a further run of its event, what happened twice\n\
-        stays so. A row says `when` it is shown as far as not everything of its table shares that.\n"
+    let mut page = "# Every judgement of a message\n\n\
+        <!-- `UPDATE_JUDGEMENTS=1 cargo nextest run the_page_of_judgements` writes this page. What the words mean:\n\
+        docs/judgements.md. -->\n\n\
+        Every combination of the facts is here, with the times of an example. A row says `when` it is shown, as far as\n\
+        not every row of its table shares that.\n"
         .to_owned();
     // What is said, and the facts that it follows from; headlines by state, then the acts.
     let mut said: Vec<(String, Vec<Shown>)> = Vec::new();
@@ -388,7 +380,7 @@ fn values(all: &[&MessageFacts]) -> BTreeMap<&'static str, BTreeSet<String>> {
 
 #[test]
 fn the_page_of_judgements_shows_every_judgement() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judgements.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/judgements/messages.md");
     let wanted = page();
     if std::env::var_os("UPDATE_JUDGEMENTS").is_some() {
         std::fs::write(path, &wanted).unwrap();
@@ -396,6 +388,6 @@ fn the_page_of_judgements_shows_every_judgement() {
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         found == wanted,
-        "docs/judgements.md is not what judgements are: run this with UPDATE_JUDGEMENTS=1"
+        "crates/contract/judgements/messages.md is not what judgements are: run this with UPDATE_JUDGEMENTS=1"
     );
 }
