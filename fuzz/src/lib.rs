@@ -125,7 +125,7 @@ pub fn headers(data: &[u8]) {
     let verified = provider.verify(raw);
     assert!(
         verified.is_err() || spec.signature.weak == Some(Weakness::Unsigned),
-        "{} believed what nobody signed",
+        "{} believed what was not signed",
         spec.kind
     );
     if let Ok(verified) = verified {
@@ -322,7 +322,7 @@ pub fn keys(data: &[u8]) {
                 PublicScheme::P256Fixed,
                 PublicScheme::RsaSha256,
             ] {
-                assert!(!key.verifies(scheme, b"nobody signed this", data), "a forged signature");
+                assert!(!key.verifies(scheme, b"no one signed this", data), "a forged signature");
             }
         }
         if let Some(certificate) = Certificate::parse(&text) {

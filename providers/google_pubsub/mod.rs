@@ -31,7 +31,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let text = |pointer| json_text(claims, pointer).unwrap_or_default();
     let wrong = |why| VerifyError::malformed("claims", why);
     if !ISSUERS.contains(&text("/iss").as_str()) {
-        return Err(wrong("it was issued by somebody else"));
+        return Err(wrong("another issuer signed it"));
     }
     if text("/aud") != keys.setting("audience")? {
         return Err(wrong("it is for another audience"));

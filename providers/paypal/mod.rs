@@ -51,10 +51,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let id = header("paypal-transmission-id")?;
     let time = header(TIME)?;
     if id.contains('|') || time.contains('|') {
-        return Err(VerifyError::malformed(
-            "paypal-transmission-id",
-            "it could be told from the time in two ways",
-        ));
+        return Err(VerifyError::malformed("paypal-transmission-id", "the time could be read in two ways"));
     }
     // PayPal bounds its age nowhere; the operator may.
     if keys.is_age_bounded() {

@@ -269,7 +269,7 @@ async fn every_route_allows_only_the_roles_that_it_needs(database: &Database) {
         let name = name_of(route);
         let wrong = from(u8::try_from(10 + n / 8).unwrap());
         for (who, response) in [
-            ("nobody", ask(&local, &world, route, "", &key()).await),
+            ("absent", ask(&local, &world, route, "", &key()).await),
             ("who guesses", ask(&wrong, &world, route, "a-wrong-token-0123456789", &key()).await),
             ("who has an old token", ask(&local, &world, route, &world.gone[0], &key()).await),
             ("who has a revoked token", ask(&local, &world, route, &world.gone[1], &key()).await),

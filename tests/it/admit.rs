@@ -48,7 +48,7 @@ pub async fn state(database: &Database, id: &str) -> (String, u32, String) {
 }
 
 pub async fn calls_n(app: &TestApp, n: usize) {
-    let what = format!("{n} calls came to the destination");
+    let what = format!("{n} calls reached the destination");
     until(
         &what,
         Duration::from_secs(10),

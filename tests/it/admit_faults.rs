@@ -117,7 +117,7 @@ async fn what_waits_for_removed_names_is_logged_and_shown(database: &Database) {
     drop(store);
     let server = start(database, "").await;
     until(
-        "both are told",
+        "both are reported",
         Duration::from_secs(10),
         || server.log(),
         async || {

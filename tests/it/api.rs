@@ -99,7 +99,7 @@ async fn a_paused_provider_answers_and_waits_until_it_is_resumed(database: &Data
     let until_ms = (now_s() + 3_600) * 1_000;
     let pause = json!({ "act": "pause", "reason": "a bad deploy", "until_ms": until_ms });
     assert_eq!(decide(&server, path, (VIEWER, Some("k-0")), &pause).await.0, 403);
-    let unknown = decide(&server, "/providers/nobody/decide", (OPERATOR, Some("k-0")), &pause).await;
+    let unknown = decide(&server, "/providers/absent/decide", (OPERATOR, Some("k-0")), &pause).await;
     assert_eq!(unknown.0, 404, "{unknown:?}");
     let answer = decide(&server, path, (OPERATOR, Some("k-1")), &pause).await;
     assert_eq!(answer.0, 200, "{answer:?}");
@@ -209,7 +209,7 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     assert_eq!(decide(&server, &path, (OPERATOR, Some("k1")), &other).await.0, 422);
     let (status, refused, _) = decide(&server, &path, (OPERATOR, Some("k2")), &other).await;
     assert_eq!((status, &refused["state"]), (409, &json!("done")));
-    assert_eq!(stub.counts(&key), (1, 1), "nobody sent it again");
+    assert_eq!(stub.counts(&key), (1, 1), "it was not sent again");
     let (_, shown) = get(&server, &format!("/messages/{id}"), VIEWER).await;
     assert_eq!(shown["decisions"][0]["actor"], "ops");
     assert_eq!(shown["decisions"][0]["detail"], "seen in their ledger");
@@ -279,7 +279,7 @@ async fn what_the_api_cannot_take_is_said_plainly() {
         ("/messages?limit=501", VIEWER, 400),
         ("/messages?destination=A%20B", VIEWER, 400),
         ("/messages/count", VIEWER, 400),
-        ("/messages/nobody", VIEWER, 404),
+        ("/messages/absent", VIEWER, 404),
         ("/events/stripe/evt_0", VIEWER, 404),
         ("/events?state=held", VIEWER, 400),
         ("/nothing", VIEWER, 404),
@@ -291,21 +291,21 @@ async fn what_the_api_cannot_take_is_said_plainly() {
     }
     let long = json!({ "act": "send", "reason": "x".repeat(20_000) });
     let orders = [
-        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r" }), 404),
-        ("/messages/nobody/decide", json!({ "act": "sell", "reason": "r" }), 400),
-        ("/messages/nobody/decide", json!({ "act": "pause", "reason": "r" }), 400),
-        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "provider": "stripe" }), 400),
+        ("/messages/absent/decide", json!({ "act": "send", "reason": "r" }), 404),
+        ("/messages/absent/decide", json!({ "act": "sell", "reason": "r" }), 400),
+        ("/messages/absent/decide", json!({ "act": "pause", "reason": "r" }), 400),
+        ("/messages/absent/decide", json!({ "act": "send", "reason": "r", "provider": "stripe" }), 400),
         ("/destinations/billing/decide", json!({ "act": "pause", "reason": "r", "state": "held" }), 400),
         ("/destinations/billing/decide", json!({ "act": "send", "reason": "r" }), 400),
-        ("/destinations/nobody/decide", json!({ "act": "pause", "reason": "r" }), 404),
+        ("/destinations/absent/decide", json!({ "act": "pause", "reason": "r" }), 404),
         ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r" }), 409),
         ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r", "until_ms": 9e12 }), 409),
         ("/destinations/billing/decide", json!({ "act": "pause", "reason": "r", "until_ms": 1 }), 409),
-        ("/messages/nobody/decide", json!({ "act": "send", "reason": " " }), 400),
-        ("/messages/nobody/decide", json!({ "act": "send" }), 400),
-        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),
-        ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "force": true }), 400),
-        ("/messages/nobody/decide", long, 413),
+        ("/messages/absent/decide", json!({ "act": "send", "reason": " " }), 400),
+        ("/messages/absent/decide", json!({ "act": "send" }), 400),
+        ("/messages/absent/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),
+        ("/messages/absent/decide", json!({ "act": "send", "reason": "r", "force": true }), 400),
+        ("/messages/absent/decide", long, 413),
         ("/messages/decide", json!({ "act": "send", "reason": "r" }), 405),
     ];
     for (n, (path, order, status)) in orders.iter().enumerate() {

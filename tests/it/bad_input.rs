@@ -50,7 +50,7 @@ impl Case {
             problem["code"].as_str().unwrap().to_owned()
         });
         assert_eq!((status, word.as_str()), want, "{what}: {text}");
-        assert!(!text.contains(SECRET) && !text.contains("v1="), "{what} tells too much: {text}");
+        assert!(!text.contains(SECRET) && !text.contains("v1="), "{what} says too much: {text}");
     }
 
     /// Sends raw bytes and reads the status of the answer.
@@ -122,7 +122,7 @@ async fn what_is_no_webhook_has_its_documented_answer_and_leaves_no_row() {
     let (body, good) = stripe("evt_1", now_s());
     let get = case.client.get(case.server.url("/webhooks/stripe")).send().await.unwrap();
     assert_eq!((get.status().as_u16(), get.headers()["allow"].to_str().unwrap()), (405, "POST"));
-    for path in ["/webhooks/nobody", "/webhooks/", "/", "/webhooks/stripe/more", "/webhooks/%00"] {
+    for path in ["/webhooks/absent", "/webhooks/", "/", "/webhooks/stripe/more", "/webhooks/%00"] {
         let sent =
             case.client.post(case.server.url(path)).header("stripe-signature", &good).body(body.clone());
         assert_eq!(sent.send().await.unwrap().status().as_u16(), 404, "{path}");

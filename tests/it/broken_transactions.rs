@@ -127,7 +127,7 @@ async fn a_statement_that_rolls_everything_back_stops_no_other_event(database: &
 }
 
 async fn defers(tx: &mut Tx, _: Event<Json>) -> Handled {
-    tx.execute("INSERT INTO entry (invoice) VALUES ('nobody')", &[]).await.map_err(anyhow::Error::from)?;
+    tx.execute("INSERT INTO entry (invoice) VALUES ('absent')", &[]).await.map_err(anyhow::Error::from)?;
     Ok(Effects::new())
 }
 

@@ -53,11 +53,11 @@ fn usage_errors_end_with_2() {
     for arguments in [
         &["nonsense"][..],
         &["sign"],
-        &["sign", "nobody"],
+        &["sign", "absent"],
         &["sign", "stripe", "--type", "no.such.type"],
         &["sign", "stripe", "--now", "soon"],
-        &["providers", "nobody"],
-        &["send", "nobody"],
+        &["providers", "absent"],
+        &["send", "absent"],
         &["send", "stripe", "--count", "0"],
         &["vectors"],
     ] {
@@ -125,7 +125,7 @@ fn providers_are_listed_for_people_and_for_programs() {
     assert!(kinds.len() >= 11 && kinds.iter().any(|kind| kind["kind"] == "stripe"), "{}", ran.out);
     assert!(place.run(&["providers"]).out.contains("stripe"));
     let ran = place.run(&["providers", "adyen"]);
-    assert!(ran.out.contains("HMAC-SHA-256 over eight fields"), "code is told in words: {}", ran.out);
+    assert!(ran.out.contains("HMAC-SHA-256 over eight fields"), "code is described in words: {}", ran.out);
     let ran = place.run(&["providers", "stripe"]);
     assert!(ran.code == 0 && ran.out.contains("payment_intent.succeeded"), "{}", ran.out);
     // What a handler sees, and what it does not.

@@ -110,7 +110,7 @@ async fn an_event_whose_commit_was_never_confirmed_is_stored_once() {
     for n in 0..3 {
         let id = format!("evt_lost_{n}");
         proxy.is(Mode::LoseAnswer);
-        assert_eq!(post_stripe(&client, &url, &id).await.unwrap_err(), "503", "nobody knows");
+        assert_eq!(post_stripe(&client, &url, &id).await.unwrap_err(), "503", "the outcome is unknown");
         proxy.is(Mode::Pass);
         assert_eq!(post_stripe(&client, &url, &id).await.unwrap(), "duplicate", "it had been committed");
     }

@@ -382,9 +382,9 @@ async fn an_event_is_shown_by_its_id_alone_and_what_is_not_there_is_named(databa
         assert!(code == 3 && output.contains(want), "{output}");
     }
     let person = Browser::signed_in(server.admin, token("viewer")).await;
-    let page = person.get("/events/nobody/evt_1").await;
+    let page = person.get("/events/absent/evt_1").await;
     assert_eq!(page.status, 404);
-    for said in ["evt_1", "nobody", "Provider `stripe` has an event of this id"] {
+    for said in ["evt_1", "absent", "Provider `stripe` has an event of this id"] {
         assert!(page.text.contains(said), "no {said} in {}", page.text);
     }
     let page = person.get("/events/stripe/evt_9").await.text;

@@ -248,7 +248,7 @@ async fn one_peer_has_its_share_of_the_connections_and_takes_it_from_itself() {
     )
     .await;
     assert!(theirs[..20].iter().all(is_closed), "the oldest of its own went");
-    assert!(!is_closed(&mine), "nobody else's did");
+    assert!(!is_closed(&mine), "no other was closed");
     let metrics = server.admin_text("/metrics").await;
     let line = "hooklatch_connections_closed_total{listener=\"receiver\",reason=\"gave_way\"} 20";
     assert!(metrics.contains(line), "{metrics}");

@@ -112,8 +112,12 @@ async fn destinations_get_the_received_body_and_operators_the_redacted_one(datab
     let app = TestApp::start(database, stripe_kind(), more).await;
     let body = event_body("evt_1", "invoice.paid", 4711);
     assert_eq!(app.post(&body).await.1, "accepted");
-    assert_eq!(app.post(&body).await.1, "duplicate", "by what came");
-    assert_eq!(app.post(&event_body("evt_1", "invoice.paid", 4712)).await.1, "conflict", "by what came");
+    assert_eq!(app.post(&body).await.1, "duplicate", "by what was received");
+    assert_eq!(
+        app.post(&event_body("evt_1", "invoice.paid", 4712)).await.1,
+        "conflict",
+        "by what was received"
+    );
     until("it is sent", Duration::from_secs(30), String::new, async || !app.destination.calls().is_empty())
         .await;
     assert_eq!(app.destination.calls()[0].1, body, "to the byte");
@@ -132,7 +136,7 @@ async fn destinations_get_the_received_body_and_operators_the_redacted_one(datab
     let row = store.event_get(&key).await.unwrap().unwrap();
     // By value: members sorted by name, without white space.
     let by_value = serde_json::from_str::<serde_json::Value>(&body).unwrap().to_string();
-    assert_eq!(row.digest, <sha2::Sha256 as sha2::Digest>::digest(by_value).to_vec(), "of what came");
+    assert_eq!(row.digest, <sha2::Sha256 as sha2::Digest>::digest(by_value).to_vec(), "of what was received");
 }
 
 /// Runs `hooklatch` with the configuration of this server, for 20 s at most: whether it ended well, and what it wrote.

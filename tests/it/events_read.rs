@@ -58,7 +58,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
     assert_eq!((ids(&second), &second.body["next"]), (vec!["evt_0".to_owned()], &json!(null)));
     let since = first.body["since"].as_str().unwrap();
     let young = viewer.get(&format!("/events?since={since}")).await;
-    assert_eq!((young.status, ids(&young)), (200, Vec::new()), "what is young is not told yet");
+    assert_eq!((young.status, ids(&young)), (200, Vec::new()), "what is young is not listed yet");
     assert_eq!(
         viewer.get("/events/count?state=ignored").await.body,
         json!({"counted_n": 5, "is_more": false})
@@ -74,7 +74,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
         ("/events?limit=501", 400),
         ("/events?state=paid", 400),
         ("/events?provider=NO!", 400),
-        ("/events?provider=nobody", 200),
+        ("/events?provider=absent", 200),
         ("/events?type=", 400),
         ("/events?object=%00", 400),
         ("/events?type=%F0%9F%92%A9", 200),
@@ -95,7 +95,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
         ("/search?id=%25%27%22%5C", 200),
         ("/statistics?minutes_n=0", 400),
         ("/statistics?minutes_n=1441", 400),
-        ("/events/stripe/nobody", 404),
+        ("/events/stripe/absent", 404),
         ("/events/NO!/evt_1", 404),
         ("/events/stripe/%00", 404),
         ("/events/stripe/%FF", 404),
@@ -131,7 +131,7 @@ async fn a_ledger_shows_copies_and_the_secret_that_matched(database: &Database) 
     assert_eq!((&viewed.body["content"], &viewed.body["content_missing"]), (&json!(null), &json!("role")));
     let version =
         |headers: &http::HeaderMap| headers["etag"].to_str().unwrap().split_once('.').unwrap().0.to_owned();
-    assert_eq!(version(&viewed.headers), version(&ledger.headers), "whoever views it");
+    assert_eq!(version(&viewed.headers), version(&ledger.headers), "for every viewer");
 }
 
 async fn a_body_leaves_as_a_file_and_not_without_a_word_in_the_audit_log(database: &Database) {
@@ -190,6 +190,6 @@ async fn ids_that_hold_anything_are_reached_and_steer_nothing(database: &Databas
         assert_eq!(found.body["found"][0]["event"]["event_id"].as_str(), Some(id.as_str()), "{}", found.body);
     }
     for id in odd.iter().filter(|id| !id.chars().any(char::is_control)) {
-        assert!(kept.iter().any(|one| one == id), "{id:?} is kept as it came: {kept:?}");
+        assert!(kept.iter().any(|one| one == id), "{id:?} is stored as received: {kept:?}");
     }
 }

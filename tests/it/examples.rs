@@ -112,7 +112,7 @@ async fn routes_alone_need_no_rust(database: &Database) {
     assert_eq!(outcome.as_deref(), Ok("accepted"));
     let (path, body) = called.recv().await.unwrap();
     assert_eq!(path, "/billing");
-    assert!(body.contains("\"id\":\"evt_1\""), "the event as it came");
+    assert!(body.contains("\"id\":\"evt_1\""), "the event as received");
 }
 
 #[test]

@@ -193,7 +193,7 @@ async fn a_crashed_nodes_calls_are_on_their_way_again_within_the_lease_and_a_sec
     assert_eq!(
         attempts[1].result.map(AttemptResult::as_str),
         Some("unknown"),
-        "nobody knows what became of the first"
+        "the outcome of the first is unknown"
     );
     let gap_ms = attempts[0].started_at_ms - attempts[1].started_at_ms;
     assert!((8_000..=9_000).contains(&gap_ms), "{gap_ms} ms");

@@ -76,7 +76,11 @@ async fn a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry(database: &Data
     let kind = Provider::from_spec(KIND).verify_with(verify);
     let app = TestApp::start(database, kind, "").await;
     let (status, outcome, text) = app.post(&event_body("evt_1", "invoice.paid", 1)).await;
-    assert_eq!((status, outcome.as_str()), (503, ""), "not 401: nobody has said that it lies: {text}");
+    assert_eq!(
+        (status, outcome.as_str()),
+        (503, ""),
+        "not 401: its signature was not found to be wrong: {text}"
+    );
     assert!(!text.contains("keys.invalid"), "what is out of reach is ours to know");
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 0);
     app.running.stop().await;

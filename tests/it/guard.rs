@@ -113,7 +113,7 @@ async fn guessing_tokens_is_seen_and_keeps_no_operator_out() {
     let answered_n = refused.iter().filter(|(status, _)| *status == 401).count();
     // Ten at once, and one a second.
     let refused_n_max = 11 + usize::try_from(began.elapsed().as_secs()).unwrap();
-    assert!((10..=refused_n_max).contains(&answered_n), "{answered_n} of 300 tokens were told to be wrong");
+    assert!((10..=refused_n_max).contains(&answered_n), "{answered_n} of 300 tokens were answered as wrong");
     assert!(refused.iter().all(|(status, after)| *status == 401 || (*status == 429 && after.is_some())));
     for (who, whose) in [(&operator, "its own"), (&stranger, "a guesser's"), (&newcomer, "a new")] {
         for n in 0..20 {

@@ -309,7 +309,7 @@ async fn a_search_that_finds_only_beginnings_says_so_and_opens_nothing(database:
     let found = viewer.get("/search?id=evt_10471").await.body;
     assert!(found["notes"].to_string().contains(only), "{found:#}");
     let page = person.get("/search?id=evt_10471").await;
-    assert_eq!(page.status, 200, "it is another event: nobody is led there unasked");
+    assert_eq!(page.status, 200, "it is another event: no redirect leads there");
     assert!(page.text.contains("only begin with it"), "{}", page.text);
     assert!(command(&server, &["search", "evt_10471"]).contains(only));
     let missing = person.get("/events/stripe/evt_10471").await.text;

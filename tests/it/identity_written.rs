@@ -106,7 +106,7 @@ fn what_is_signed_in_the_order_of_its_names_is_a_copy_in_any_other() {
         let (request, known) = sent(&kind, &provider, event_type);
         let blank = with(&provider, &request, [b"  ", &request.body[..], b"\n"].concat()).unwrap();
         assert_eq!((&blank[0].key, blank[0].digest), (&known[0].key, known[0].digest), "{name}");
-        assert_eq!(blank[0].body.len(), request.body.len() + 3, "{name}: kept as it came");
+        assert_eq!(blank[0].body.len(), request.body.len() + 3, "{name}: stored as received");
     }
 }
 
@@ -123,7 +123,10 @@ fn invented_states_of_a_midtrans_order_are_one_notice_together() {
         news_n += usize::from(is_new(&known, &event));
         known.push(event);
     }
-    assert_eq!(news_n, 1, "a state that Midtrans does not know yet is heard, and others wait as conflicts");
+    assert_eq!(
+        news_n, 1,
+        "a state that Midtrans does not know yet is accepted, and others wait as conflicts"
+    );
 }
 
 #[test]

@@ -111,7 +111,7 @@ async fn an_event_of_any_kind_is_found_by_the_id_that_its_senders_dashboard_show
             "{kind} {place} by {typed}: {}",
             shown.text
         );
-        assert!(!shown.text.contains("never came"), "{typed}: {}", shown.text);
+        assert!(!shown.text.contains("never arrived"), "{typed}: {}", shown.text);
     }
 }
 

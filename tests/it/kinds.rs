@@ -285,5 +285,5 @@ fn the_senders_time_is_of_this_century_in_every_unit() {
         }
     }
     // Kinds whose events have no time, or one without an offset from UTC.
-    assert!(with_time_n >= 60, "{with_time_n}; not told by {silent:?}");
+    assert!(with_time_n >= 60, "{with_time_n}; without one: {silent:?}");
 }

@@ -28,7 +28,7 @@ async fn an_unknown_kind_is_an_error_that_suggests_the_closest_one() {
         why.contains("this program: no built-in kind is called `strpe`; did you mean `stripe`?"),
         "{why}"
     );
-    assert_eq!(why.matches("strpe").count(), 1, "told once: {why}");
+    assert_eq!(why.matches("strpe").count(), 1, "reported once: {why}");
     let why = refused(vec![kind("nothing of the sort")], "stripe").await;
     assert!(why.contains("`hooklatch providers` lists those that there are"), "{why}");
     let why = refused(vec![Provider::from_spec("kind = \"acme\"\ntitle = 7")], "acme").await;

@@ -219,7 +219,7 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     let listed = viewer.get(&format!("/operations?cursor={next}")).await.body;
     assert_eq!((&listed["items"][0]["state"], &listed["next"]), (&json!("cancelled"), &Value::Null));
     for (path, status) in [
-        ("/operations/nobody", 404),
+        ("/operations/absent", 404),
         ("/operations/00000000-0000-0000-0000-000000000000", 404),
         ("/operations?cursor=x", 404),
         ("/operations?limit=0", 400),

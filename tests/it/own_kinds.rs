@@ -230,7 +230,7 @@ fn mistakes_of_all_kinds_are_reported_together() {
     .unwrap();
     for others in [&["providers", "stripe"][..], &["sign", "stripe"]] {
         let other = place.run(others);
-        assert!(other.status.success(), "a broken kind stands in nobody's way: {}", err(&other));
+        assert!(other.status.success(), "a broken kind does not stop others: {}", err(&other));
     }
     assert!(err(&place.run(&["sign", "acme"])).contains("md5"));
     assert!(!place.run(&["serve"]).status.success(), "the receiver does not start with it");
@@ -242,7 +242,7 @@ fn a_built_in_name_is_taken_unless_the_file_says_that_it_replaces_it() {
     scaffold("stripe", &place.path("kinds"));
     std::fs::write(place.path("kinds/stripe/vectors.json"), "[{}]").unwrap();
     let problems = place.problems();
-    assert_eq!(problems.len(), 1, "the vectors of a broken kind are nobody's: {problems:#?}");
+    assert_eq!(problems.len(), 1, "the vectors of a broken kind are reported once: {problems:#?}");
     std::fs::write(place.path("kinds/stripe/vectors.json"), "[]").unwrap();
     assert!(problems[0]["remedy"].as_str().unwrap().contains("replaces_builtin = true"), "{problems:#?}");
     place.edit("kinds/stripe/provider.toml", "kind = ", "replaces_builtin = true\nkind = ");

@@ -59,7 +59,7 @@ async fn events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_
         assert_eq!(app.event(&format!("evt_{n}"), "x", 1).await, "accepted");
         assert_eq!(app.event(&format!("evt_{n}"), "x", 1).await, "duplicate");
     }
-    assert_eq!(app.event("evt_0", "nobody wants it", 1).await, "accepted");
+    assert_eq!(app.event("evt_0", "not wanted", 1).await, "accepted");
     app.running.stop().await;
     let app = TestApp::start(database, noting().0, "").await;
     assert_eq!(app.event("evt_4", "x", 1).await, "accepted", "the pause holds over a restart");
@@ -164,7 +164,7 @@ async fn events_of_a_pause_are_dispatched_in_order_by_one_node_at_a_time(databas
             .unwrap();
         let mut second = other.admission_begin().await.unwrap();
         let failed = second.event_take_due(i64::MAX, &names).await.unwrap().unwrap();
-        assert_eq!(failed.key.event_id, "evt_2", "what failed waits for nobody");
+        assert_eq!(failed.key.event_id, "evt_2", "what failed does not wait");
         second.rollback().await.unwrap();
     }
     first.rollback().await.unwrap();

@@ -66,7 +66,7 @@ async fn a_world_readable_file_with_secrets_warns() {
     set_permissions(&config, Permissions::from_mode(0o644)).unwrap();
     set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
-    assert!(!check(&config).contains(WARNING), "nobody gets into its folder");
+    assert!(!check(&config).contains(WARNING), "no other user reads its folder");
     set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let output = check(&config);
     assert!(output.contains(WARNING) && output.contains("hooklatch.toml"), "{output}");

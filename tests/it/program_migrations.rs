@@ -82,7 +82,7 @@ async fn a_step_that_fails_names_itself_and_leaves_nothing(database: &Database) 
     let store = database.store().await;
     let error = store.program_migrate(&ledger(&[FIRST, BROKEN])).await.unwrap_err();
     let why = error.to_string();
-    assert_eq!(format!("{:#}", anyhow::Error::from(error)), why, "the reason is told once");
+    assert_eq!(format!("{:#}", anyhow::Error::from(error)), why, "the reason is reported once");
     assert!(why.starts_with("migration `0003_broken` of `ledger` failed and left nothing: "), "{why}");
     assert_eq!(
         database.count("SELECT COUNT(*) FROM hooklatch_program_migrations").await,

@@ -280,7 +280,7 @@ async fn sighup_kills_neither_a_start_nor_a_stop() {
     // A start that waits for a database that is not there.
     let folder = tempfile::tempdir().unwrap();
     let config = "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
-        [database]\nurl = \"postgres://nobody@127.0.0.1:1/none\"\nconnect_wait_ms = 60000\n";
+        [database]\nurl = \"postgres://absent@127.0.0.1:1/none\"\nconnect_wait_ms = 60000\n";
     std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
         .arg("serve")

@@ -97,7 +97,7 @@ async fn no_command_or_log_line_prints_control_or_hidden_characters() {
         let effect = entries.iter().find(|one| one["what"] == "effect").unwrap();
         run(&server, &["messages", "show", effect["message"]["message_id"].as_str().unwrap()]);
         run(&server, &["events", "rerun", "stripe", &id, "--reason", ODD]);
-        run(&server, &["events", "rerun", "stripe", &format!("nobody{ODD}"), "--reason", ODD]);
+        run(&server, &["events", "rerun", "stripe", &format!("absent{ODD}"), "--reason", ODD]);
         run(&server, &["destinations", "pause", "away", "--reason", &format!("\u{1b}]0;x\u{7}{ODD}")]);
         // A reason on several lines is refused; this one is kept.
         run(&server, &["destinations", "pause", "away", "--reason", "they migrate \u{202e}"]);

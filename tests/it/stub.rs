@@ -227,7 +227,7 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
         }
         Mode::Says(body) => Ok(plain(200, body)),
         Mode::ActThenHang | Mode::WorkUntilReleased => std::future::pending().await,
-        Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
+        Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped by order")),
         Mode::Endless => {
             let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
             let chunks = stream::repeat_with(move || Ok::<_, Infallible>(Frame::data(chunk.clone())));

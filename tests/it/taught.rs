@@ -48,7 +48,7 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
         client().post(url).body(body).send().await.unwrap().status().as_u16()
     };
     let token = format!(r#"{{"verification_token":"{TAUGHT}"}}"#);
-    assert_eq!(post("notion", token.clone()).await, 401, "nobody pairs");
+    assert_eq!(post("notion", token.clone()).await, 401, "pairing is off");
     for body in [
         "{}",
         r#"{"verification_token":""}"#,

@@ -93,7 +93,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
         !metrics.contains("hooklatch_requests_total{provider=\"stripe\",outcome=\"accepted\"} 1"),
         "{metrics}"
     );
-    assert!(!metrics.contains("hooklatch_ignored_total{"), "no alert tells of it: {metrics}");
+    assert!(!metrics.contains("hooklatch_ignored_total{"), "no alert counts it: {metrics}");
     for path in ["/events", &format!("/events/stripe/{id}"), &format!("/search?id={id}"), "/senders/stripe"] {
         let page = Browser::signed_in(server.admin, OPERATOR).await.get(path).await;
         assert!(page.text.contains("test event"), "{path}: {}", page.text);
@@ -129,7 +129,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     }
     let narrow = Operator::new(server.admin, NARROW);
     assert_eq!(narrow.post("/providers/stripe/test-events", "k-4", &reason).await.status, 404);
-    assert_eq!(ops.post("/providers/nobody/test-events", "k-5", &reason).await.status, 404);
+    assert_eq!(ops.post("/providers/absent/test-events", "k-5", &reason).await.status, 404);
     let routed = json!({ "reason": "r", "route": true });
     assert_eq!(narrow.post("/providers/shopify/test-events", "k-6", &routed).await.status, 403);
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE synthetic").await, 2);

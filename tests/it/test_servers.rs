@@ -77,7 +77,7 @@ async fn samples_are_sent_only_to_test_servers(database: &Database) {
     for (method, path) in [
         ("HEAD", "/webhooks/stripe"),
         ("GET", "/"),
-        ("POST", "/webhooks/nobody"),
+        ("POST", "/webhooks/absent"),
         ("POST", "/webhooks/stripe"),
     ] {
         let answer = client().request(method.parse().unwrap(), server.url(path)).send().await.unwrap();
@@ -100,7 +100,7 @@ async fn every_response_page_and_command_marks_a_test_server(database: &Database
     let own =
         database.text("SELECT event_type FROM processed_webhook_events WHERE event_id = $1", "evt_own").await;
     assert_eq!(own.as_deref(), Some("checkout.session.completed"));
-    for (method, path) in [("HEAD", "/webhooks/stripe"), ("GET", "/"), ("POST", "/webhooks/nobody")] {
+    for (method, path) in [("HEAD", "/webhooks/stripe"), ("GET", "/"), ("POST", "/webhooks/absent")] {
         let answer = client().request(method.parse().unwrap(), server.url(path)).send().await.unwrap();
         assert_eq!(answer.headers()["hooklatch-test"], "true", "{method} {path}");
     }

@@ -217,7 +217,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_a_broken_one_is_not_tak
     std::fs::write(app.folder.path().join("cert.pem"), "nonsense").unwrap();
     let broken = "hooklatch_tls_files_broken{listener=\"receiver\"} 1";
     let fresh = other.client(None);
-    until("it is told", Duration::from_secs(20), String::new, async || {
+    until("it is reported", Duration::from_secs(20), String::new, async || {
         let metrics = fresh.get(app.admin_url("/metrics")).send().await.unwrap().text().await.unwrap();
         metrics.contains(broken)
     })

@@ -93,7 +93,7 @@ async fn a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked(datab
     assert_ne!(again, token);
     assert_eq!(Operator::new(server.admin, &again).get("/me").await.status, 200);
     refused(&bob.get("/me").await, 401, "token_revoked");
-    refused(&revoke(&admin, "nobody", "k6").await, 404, "not_found");
+    refused(&revoke(&admin, "absent", "k6").await, 404, "not_found");
     // The database has no token, and the log names who created which.
     let texts = database
         .texts("SELECT action || ' ' || actor || ' ' || detail FROM audit_log ORDER BY audit_seq")

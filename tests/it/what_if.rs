@@ -324,7 +324,7 @@ async fn what_if_explains_what_it_cannot_run_and_hides_what_is_out_of_scope(data
     let narrow = Operator::new(app.running.admin_addr, NARROW);
     let event = ask(&narrow, "kept").await;
     assert_eq!((&event["effects"], &event["hidden_effects_n"]), (&json!([]), &json!(1)), "{event:#}");
-    for path in ["/events/stripe/nobody/what-if", "/events/acme/kept/what-if"] {
+    for path in ["/events/stripe/absent/what-if", "/events/acme/kept/what-if"] {
         assert_eq!(operator.ask("POST", path, &[], None).await.status, 404);
     }
     app.running.stop().await;
@@ -389,8 +389,8 @@ async fn the_command_shows_before_a_deploy_what_would_change(database: &Database
     let (code, said) = run(&server, &["--live", "--json", "stripe", "evt_1"]);
     let report: Json = serde_json::from_str(said.trim()).unwrap();
     assert_eq!((code, &report["unchanged_n"]), (Some(0), &json!(1)));
-    let (code, said) = run(&server, &["--live", "stripe", "nobody"]);
-    assert!(code == Some(3) && said.contains("there is no event `nobody`"), "{said}");
+    let (code, said) = run(&server, &["--live", "stripe", "absent"]);
+    assert!(code == Some(3) && said.contains("there is no event `absent`"), "{said}");
     server.kill();
     let rows = tables(database).await;
     let (code, said) = run(&server, &[]);
@@ -402,7 +402,7 @@ async fn the_command_shows_before_a_deploy_what_would_change(database: &Database
     let (code, said) = run(&server, &["--provider", "stripe", "--limit", "1", "--json"]);
     let report: Json = serde_json::from_str(said.trim()).unwrap();
     assert_eq!((code, &report["changed_n"], report["next"].is_string()), (Some(1), &json!(1), true));
-    assert_eq!(run(&server, &["stripe", "nobody"]).0, Some(3));
+    assert_eq!(run(&server, &["stripe", "absent"]).0, Some(3));
     assert_eq!(run(&server, &["stripe", "evt_1", "--type", "x"]).0, Some(2));
     assert_eq!(tables(database).await, rows, "not even the audit log");
 }

@@ -251,7 +251,7 @@ fn cost_ns(provider: &ActiveProvider, (headers, body): &(Headers, String)) -> f6
     let before_ns = cpu_ns();
     let is_believed = provider.verify(raw).is_ok();
     let took_ns = cpu_ns() - before_ns;
-    assert!(!is_believed, "{} believed what nobody signed", provider.spec().kind);
+    assert!(!is_believed, "{} believed what was not signed", provider.spec().kind);
     took_ns.max(FLOOR_NS)
 }
 

@@ -20,7 +20,7 @@ package = importlib.import_module("generated")
 models = importlib.import_module("generated.models")
 client = package.AuthenticatedClient(base_url=url, token=token, raise_on_unexpected_status=True)
 
-# What is answered with a problem, because of what the server has: nobody taught it a secret, the destination
+# What is answered with a problem, because of what the server has: no secret was received in pairing, the destination
 # is paused, no operation waits for a second person.
 REFUSED = {
     "post_providers_name_taught": {404, 409},

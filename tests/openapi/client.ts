@@ -7,7 +7,7 @@ type Schemas = components["schemas"];
 const client = createClient<paths>({ baseUrl: "http://127.0.0.1:9090", headers: { Authorization: "Bearer token" } });
 
 // Variants are identified by their tag.
-export function told(entry: Schemas["LedgerEntry"]): string {
+export function answered(entry: Schemas["LedgerEntry"]): string {
   switch (entry.what) {
     case "received":
       return `${entry.at_ms} ${entry.body_bytes_n ?? 0}`;
@@ -41,7 +41,7 @@ export async function all(): Promise<void> {
   if (!first) return;
   const path = { provider: first.provider, event_id: first.event_id };
   const ledger = await client.GET("/v1/events/{provider}/{event_id}", { params: { path } });
-  ledger.data?.entries.map(told);
+  ledger.data?.entries.map(describe);
   await client.POST("/v1/events/{provider}/{event_id}/decide", {
     params: { path, header: { "Idempotency-Key": "k", "If-Match": "*" } },
     body: { act: "rerun", reason: "again" },

@@ -48,7 +48,7 @@ impl HttpConnection {
         Self { addr, stream: None, read: Vec::with_capacity(4_096) }
     }
 
-    /// Sends `request` and reads its answer. After an error the next request goes over a new connection: nobody
+    /// Sends `request` and reads its answer. After an error the next request goes over a new connection: no one
     /// knows what became of this one.
     pub(super) async fn ask(
         &mut self,

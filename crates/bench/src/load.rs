@@ -31,7 +31,7 @@ pub struct Load {
     pub until: Until,
     /// Longest time that an answer is waited for.
     pub timeout: Duration,
-    /// Processes whose CPU time is told.
+    /// Processes whose CPU time is reported.
     pub watched: WatchedProcesses,
 }
 

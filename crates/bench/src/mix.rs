@@ -10,7 +10,7 @@ const REMEMBERED_N: usize = 64;
 /// Sort of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
-    /// An event nobody had.
+    /// A new event.
     Fresh,
     /// A request that was answered before, byte for byte.
     Copy,
@@ -18,9 +18,9 @@ pub enum Sort {
     Forged,
 }
 
-/// Writes signed requests, each with an event that nobody had.
+/// Writes signed requests, each with a new event.
 pub trait Maker: Send {
-    /// Puts a whole HTTP/1.1 request with an event that nobody had into `request`, which is empty, signed at `now_s`
+    /// Puts a whole HTTP/1.1 request with a new event into `request`, which is empty, signed at `now_s`
     /// (unix seconds). The error says why this cannot be made.
     fn make(&mut self, now_s: i64, request: &mut Vec<u8>) -> Result<(), String>;
 }

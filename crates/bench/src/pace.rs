@@ -1,6 +1,6 @@
 //! The times at which requests of an open loop are due, whatever the receiver does.
 //!
-//! A thread of its own counts them out, because the runtime's timers tick in milliseconds, which would be told as the
+//! A thread of its own counts them out, because the runtime's timers tick in milliseconds, which would be counted as the
 //! receiver's latency.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub(super) struct Pacer {
     started: Instant,
     per_second: f64,
-    /// One permit for each request that is due and that nobody has taken.
+    /// One permit for each request that is due and that no connection has taken.
     due: Arc<Semaphore>,
     /// Number of requests that were taken.
     taken_n: Arc<AtomicU64>,

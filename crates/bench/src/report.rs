@@ -32,7 +32,7 @@ pub struct Report {
     pub window_s: f64,
     /// Requests of the window; the sum of `answers`.
     pub requests_n: u64,
-    /// Number of answers of each sort, and of what came instead of one.
+    /// Number of answers of each sort, and of what arrived instead of one.
     pub answers: BTreeMap<String, u64>,
     /// Number of events that were admitted.
     pub accepted_n: u64,

@@ -81,7 +81,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// Starts `command` in the folder and waits until somebody listens. What it writes to stderr is shown.
+    /// Starts `command` in the folder and waits until it listens. What it writes to stderr is shown.
     pub fn start(&mut self, command: &mut Command) -> io::Result<()> {
         let child = command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let child = self.child.insert(child);
@@ -91,7 +91,7 @@ impl Scratch {
                 return Err(io::Error::other(format!("the receiver ended before it listened: {status}")));
             }
             if started.elapsed() > STARTS {
-                return Err(io::Error::other(format!("nobody listened on {} in time", self.addr)));
+                return Err(io::Error::other(format!("nothing listened on {} in time", self.addr)));
             }
             // The pause between two connection attempts.
             std::thread::sleep(Duration::from_millis(20));

@@ -17,7 +17,7 @@ const LATE: Duration = Duration::from_millis(1);
 pub struct Measured {
     /// Length of the window; with a count, until the last answer.
     pub window: Duration,
-    /// Number of answers of each sort, such as `200 accepted`, `401`; and what came instead of one.
+    /// Number of answers of each sort, such as `200 accepted`, `401`; and what arrived instead of one.
     pub answers: BTreeMap<String, u64>,
     /// Events that were admitted; of a receiver that does not say so, its answers 2xx to requests that were no copies.
     pub accepted_n: u64,
@@ -29,7 +29,7 @@ pub struct Measured {
     pub latency: Histogram<u64>,
     /// Requests of an open loop that left more than a millisecond late. Their latency counts from when they were due.
     pub late_n: u64,
-    /// Figures of each second of the window, by when answers came.
+    /// Figures of each second of the window, by when answers arrived.
     pub seconds: Vec<SecondFigures>,
     /// CPU time that was used within the window.
     pub cpu: CpuUs,
@@ -38,7 +38,7 @@ pub struct Measured {
 /// One second of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct SecondFigures {
-    /// Answers of any sort, and what came instead of one.
+    /// Answers of any sort, and what arrived instead of one.
     pub answers_n: u64,
     /// Median latency, forgeries apart. Milliseconds.
     pub p50_ms: f64,
@@ -166,7 +166,7 @@ impl Tally {
 
     /// Ends the count, for a window of this length.
     pub(super) fn finish(mut self, window: Duration, cpu: CpuUs) -> Measured {
-        // What came in after the last whole second of the window would look like a slow one.
+        // What arrived after the last whole second of the window would look like a slow one.
         if self.measured.seconds.is_empty() {
             self.close_second();
         }
@@ -189,16 +189,16 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut tally = Tally::new(start).expect("bounds");
-        let told = |status: u16, word: Option<&str>| Ok(LoadAnswer::of(status, word));
+        let answered = |status: u16, word: Option<&str>| Ok(LoadAnswer::of(status, word));
         for (sort, due_ms, left_ms, answered_ms, answer) in [
-            (Sort::Fresh, 0, 0, 10, told(200, Some("accepted"))),
-            (Sort::Fresh, 0, 500, 510, told(202, None)),
-            (Sort::Copy, 0, 0, 10, told(202, None)),
-            (Sort::Copy, 0, 0, 10, told(200, Some("duplicate"))),
-            (Sort::Fresh, 0, 0, 10, told(503, None)),
-            (Sort::Forged, 0, 0, 1, told(200, Some("accepted"))),
+            (Sort::Fresh, 0, 0, 10, answered(200, Some("accepted"))),
+            (Sort::Fresh, 0, 500, 510, answered(202, None)),
+            (Sort::Copy, 0, 0, 10, answered(202, None)),
+            (Sort::Copy, 0, 0, 10, answered(200, Some("duplicate"))),
+            (Sort::Fresh, 0, 0, 10, answered(503, None)),
+            (Sort::Forged, 0, 0, 1, answered(200, Some("accepted"))),
             (Sort::Fresh, 0, 0, 1_500, Err("connection closed")),
-            (Sort::Forged, 0, 0, 2_000, told(401, None)),
+            (Sort::Forged, 0, 0, 2_000, answered(401, None)),
         ] {
             tally.count(&SentRequest { sort, due: at(due_ms), left: at(left_ms) }, &answer, at(answered_ms));
         }

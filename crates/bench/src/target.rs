@@ -43,9 +43,9 @@ pub enum TargetError {
         /// Error of the system.
         why: io::Error,
     },
-    /// Another machine, and nobody said that it is meant.
+    /// Another machine, and no option confirms it.
     #[error(
-        "`{host}` is {addr}, which is not this machine: a load could take down whoever is there; if it is yours to \
+        "`{host}` is {addr}, which is not this machine: a load could take down what runs there; if it is yours to \
          load, say so with --yes-this-host {host}"
     )]
     NotHere {
@@ -54,9 +54,9 @@ pub enum TargetError {
         /// One of its addresses that is not a loopback address.
         addr: SocketAddr,
     },
-    /// Nobody listens at that address.
-    #[error("nobody listens on {host}: start a receiver there, or let the bench start one, without --url")]
-    Nobody {
+    /// Nothing listens at that address.
+    #[error("nothing listens on {host}: start a receiver there, or let the bench start one, without --url")]
+    NothingListens {
         /// Host and port of the URL.
         host: String,
     },
@@ -77,7 +77,7 @@ pub enum TargetError {
 }
 
 impl LoadTarget {
-    /// Takes `url` apart and makes sure that somebody listens there, and that all of its addresses are loopback ones
+    /// Takes `url` apart and makes sure that a server listens there, and that all of its addresses are loopback ones
     /// unless its host is `allowed_host`.
     pub fn find(url: &str, allowed_host: Option<&str>) -> Result<Self, TargetError> {
         let not_http = || TargetError::NotHttp(url.to_owned());
@@ -95,8 +95,8 @@ impl LoadTarget {
             return Err(TargetError::NotHere { host, addr: *addr });
         }
         let listens = |addr: &&SocketAddr| TcpStream::connect_timeout(addr, CONNECT).is_ok();
-        let nobody = || TargetError::Nobody { host: authority.to_string() };
-        let addr = *addrs.iter().find(listens).ok_or_else(nobody)?;
+        let nothing_listens = || TargetError::NothingListens { host: authority.to_string() };
+        let addr = *addrs.iter().find(listens).ok_or_else(nothing_listens)?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { addr, authority: authority.to_string(), path, url: url.to_owned() })
     }
@@ -154,16 +154,16 @@ mod tests {
             (port, "/webhooks/x?y=1", true)
         );
         let error = |url: &str, allowed| LoadTarget::find(url, allowed).expect_err(url).to_string();
-        assert!(error("http://127.0.0.1:9/", None).starts_with("nobody listens on 127.0.0.1:9"));
+        assert!(error("http://127.0.0.1:9/", None).starts_with("nothing listens on 127.0.0.1:9"));
         for url in ["https://127.0.0.1/", "127.0.0.1:80", "/webhooks", "http://"] {
             assert!(error(url, None).contains("http://"), "{url}");
         }
-        // Documentation's addresses: nobody is asked, because the guard comes first.
+        // Documentation's addresses: no server is asked, because the guard comes first.
         for url in
             ["http://192.0.2.1/", "http://[2001:db8::1]:80/", "http://0.0.0.0/", "http://[::ffff:192.0.2.1]/"]
         {
-            let told = error(url, None);
-            assert!(told.contains("is not this machine") && told.contains("--yes-this-host"), "{told}");
+            let text = error(url, None);
+            assert!(text.contains("is not this machine") && text.contains("--yes-this-host"), "{text}");
             assert!(error(url, Some("127.0.0.1")).contains("is not this machine"), "another host was named");
         }
     }

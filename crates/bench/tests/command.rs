@@ -177,16 +177,16 @@ async fn only_a_server_that_says_that_it_is_a_test_server_is_loaded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_loaded_is_refused_with_its_reason() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = format!("http://{free}");
+    let unused = format!("http://{free}");
     let stub = serve(Router::new().fallback(async || ([IS_TEST], StatusCode::OK))).await;
     for (arguments, code, why) in [
-        (&["--url", &nobody][..], 1, "nobody listens on"),
+        (&["--url", &unused][..], 1, "nothing listens on"),
         // An address for documentation: it is refused before a connection is opened.
         (&["--url", "http://192.0.2.1/webhooks/stripe"], 1, "is not this machine"),
         (&["--url", "http://192.0.2.1", "--yes-this-host", "127.0.0.1"], 1, "--yes-this-host 192.0.2.1"),
         (&["--url", "https://127.0.0.1/webhooks/stripe"], 1, "http://"),
         (&["--duplicates", "60", "--forgeries", "50"], 1, "more than 100"),
-        (&["--start", "--url", &nobody], 2, "cannot be used with"),
+        (&["--start", "--url", &unused], 2, "cannot be used with"),
         (&["--rate", "fast"], 2, "is not a number"),
         (&["--connections", "0"], 2, "1..=10000"),
         (&["--url", &stub, "--body-bytes", "3"], 1, "too few"),

@@ -36,7 +36,7 @@ browserTest("a held message is settled with a reason, and its event shows who di
 browserTest("a double click sends it once more, and not twice", {}, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_twice");
   const before = (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
-  await page.getByLabel(reason).fill("Nobody can tell");
+  await page.getByLabel(reason).fill("The outcome is unknown");
   await page.getByRole("button", { name: "Send it again" }).dblclick();
   const callsN = async () => (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
   await until("it is sent once more", async () => await callsN() > before);

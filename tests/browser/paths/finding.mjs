@@ -75,7 +75,7 @@ browserTest("the search for an unknown id shows how far it looked", {}, async ({
 
 browserTest("a forgery is found by the id in its headers, and is shown as refused", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
-  assert.equal(await github(hooklatch, "gh-forged", "push", { a: 1 }, "the secret of somebody else"), 401);
+  assert.equal(await github(hooklatch, "gh-forged", "push", { a: 1 }, "the secret of another account"), 401);
   await signIn(context, hooklatch, "reader");
   await until("it is noted", async () => {
     await page.goto(`${hooklatch.url}/search?id=gh-forged`);

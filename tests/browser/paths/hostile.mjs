@@ -16,7 +16,7 @@ async function isUnhurt(page, what) {
   const made = page.locator("hostile-tag, [data-hostile], [onerror], [onfocus], img, iframe, object, embed, main script, body style");
   assert.equal(await made.count(), 0, `${what}: something was made of a text`);
   const odd = await page.evaluate(() => /[\u202a-\u202e\u2066-\u2069\u200b\u001b\u0007]/u.test(document.body.innerText));
-  assert.equal(odd, false, `${what}: a character that hides or turns things around is shown as it came`);
+  assert.equal(odd, false, `${what}: a character that hides or turns things around is shown raw`);
   assert.equal(await isTooWide(page), "", what);
 }
 

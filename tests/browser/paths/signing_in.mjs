@@ -8,7 +8,7 @@ browserTest("a wrong token is refused, a valid one opens the requested page", {}
   watch.statuses.add(401);
   await page.goto(`${hooklatch.url}/messages?state=held`);
   await page.waitForURL(/\/sign-in\?/);
-  await page.getByLabel("Token").fill("nobody-has-this-token-0123");
+  await page.getByLabel("Token").fill("absent-has-this-token-0123");
   await page.keyboard.press("Enter");
   await page.getByRole("alert").getByText("This token is not valid. Check that you copied all of it.").waitFor();
   watch.statuses.clear();

@@ -109,7 +109,7 @@ browserTest("a link to a deleted record names it", {}, async ({ page, context, w
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   watch.statuses.add(404);
-  for (const [path, id] of [["/messages/987654321", "987654321"], ["/destinations/nowhere", "nowhere"], ["/senders/nobody", "nobody"],
+  for (const [path, id] of [["/messages/987654321", "987654321"], ["/destinations/nowhere", "nowhere"], ["/senders/absent", "absent"],
     ["/operations/6786bdd7-8501-5613-8a55-399a7ed94452", "6786bdd7-8501-5613-8a55-399a7ed94452"], ["/events/stripe/evt_gone", "evt_gone"]]) {
     assert.equal((await page.goto(hooklatch.url + path)).status(), 404, path);
     assert.match(await text(page.getByRole("alert")), new RegExp(id), path);

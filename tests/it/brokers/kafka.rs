@@ -104,7 +104,7 @@ async fn what_was_written_when_we_were_asked_to_wait_is_never_called_not_sent() 
     bench.proxy.is(Mode::Throttled);
     bench.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
     assert_eq!(bench.fixture.state("evt_1").await, "held", "{}", bench.error("evt_1").await);
-    assert_eq!(bench.keys().await.len(), 1, "nothing is sent again before somebody decides");
+    assert_eq!(bench.keys().await.len(), 1, "nothing is sent again before an operator decides");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -167,7 +167,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         self.proxy.is(Mode::KeepAnswer);
         let dying = self.outbox(UnknownPolicy::Retry);
         tokio::select! {
-            _ = dying.run_due() => panic!("nobody answered it"),
+            _ = dying.run_due() => panic!("no broker answered it"),
             () = self.proxy.answered.notified() => {}
         }
         drop(dying);

@@ -167,7 +167,7 @@ async fn reply(
     received.lock().unwrap().push(one.clone());
     let says = answer.lock().unwrap()(&one);
     let (status, headers, body) = match says {
-        Says::HangUp => return Err(io::Error::other("as told")),
+        Says::HangUp => return Err(io::Error::other("ordered to")),
         Says::Json(status, body) => (status, Vec::new(), body.to_string()),
         Says::With(status, body, headers) => (status, headers, body.to_string()),
     };

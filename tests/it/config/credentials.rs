@@ -19,8 +19,8 @@ fn a_credential_is_a_file_of_the_folder_that_the_service_manager_names() {
     }
     let add = "LoadCredential=adyen:PATH";
     check(&text("adyen"), &env, "cannot be read: No such file", add);
-    pipe(&folder.path().join("nobody"));
-    check(&text("nobody"), &env, "it is a pipe to which nobody has written", "LoadCredential=nobody:PATH");
+    pipe(&folder.path().join("absent"));
+    check(&text("absent"), &env, "it is a pipe to which nobody has written", "LoadCredential=absent:PATH");
     let path = folder.path().join("program");
     pipe(&path);
     let writes = std::thread::spawn(move || std::fs::write(path, "whsec_of_a_program\n"));

@@ -378,7 +378,7 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
         ("{{ idempotency_key }}", "hmac.signed", "{{ body }} must be there"),
         ("{{ body | upper }}{{ body }}", "hmac.signed", "cannot be filled in: undefined value"),
         ("{{ body", "hmac.signed", "is not a template: syntax error"),
-        ("{{ timestamp }}{{ body }}", "hmac.timestamp_header", "told the signed time"),
+        ("{{ timestamp }}{{ body }}", "hmac.timestamp_header", "given the signed time"),
     ] {
         check(&format!("hmac = {{ header = \"x\", secret = \"canary\", signed = \"{signed}\" }}"), key, part);
     }

@@ -270,7 +270,7 @@ fn ids_are_remembered_for_as_long_as_each_kind_needs_them() {
         ("paypal", 33, "can be asked to send it again for 30 days, and may go on for 3 days after that"),
         ("square", 400, "can be asked to send it again without a limit"),
         ("github", 400, "signs no time whose age is bounded"),
-        ("nobody", 400, ""),
+        ("absent", 400, ""),
     ] {
         assert_eq!(config.retention.ids_days_for(&name(provider)), days, "{provider}");
         let kept = config.retention.ids_of.get(&name(provider));

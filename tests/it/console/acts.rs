@@ -74,7 +74,7 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
     assert_eq!((database.count(settled).await, database.count(audited).await), (1, 1));
     let shown = text(&ann, "/messages/6144").await;
     has(&shown, &["message_done", "the bank has it", "chip good\">done"]);
-    has_not(&shown, &["<form class=\"act", "nobody knows", "Key remembered"]);
+    has_not(&shown, &["<form class=\"act", "it is not known", "Key remembered"]);
     // The same key with another word is another request.
     let other = form.act("discard", "no").send(&ann).await;
     assert_eq!(other.status, 422);
@@ -87,7 +87,7 @@ async fn a_form_about_what_has_changed_meanwhile_is_refused(database: &Database)
     let of_bob = Form::of(&text(&ann, "/messages/6144").await, "/messages/6144/decide");
     assert_ne!(of_ann.value("key"), of_bob.value("key"));
     assert_eq!(of_bob.act("send", "they are back").send(&ann).await.status, 303);
-    let late = of_ann.act("discard", "nobody wants it").send(&ann).await;
+    let late = of_ann.act("discard", "not wanted").send(&ann).await;
     assert_eq!(late.status, 412);
     has(&late.text, &["It has changed in the meantime", "href=\"/messages/6144\">Look at it again"]);
     let shown = text(&ann, "/messages/6144").await;
@@ -118,8 +118,8 @@ async fn forms_of_strangers_and_half_forms_do_nothing(database: &Database) {
         (form.to("/messages/1/decide"), 404),
         (form.to("/messages/x/decide"), 404),
         (form.to("/operations"), 400),
-        (form.to("/operations/nobody/cancel"), 404),
-        (form.with("act", "done").to("/destinations/nobody/decide"), 400),
+        (form.to("/operations/absent/cancel"), 404),
+        (form.with("act", "done").to("/destinations/absent/decide"), 400),
     ] {
         let answer = form.send(&ann).await;
         assert_eq!(answer.status, status, "{form:?}: {}", answer.text);
@@ -137,7 +137,7 @@ async fn what_waits_for_a_person_comes_first_and_all_else_by_filters(database: &
     #[rustfmt::skip]
     let cases: [(&str, &[i64]); 6] = [
         ("?state=held", &[9, 6]), ("?destination=ledger", &[8]), ("?provider=adyen&state=dead", &[8]),
-        ("?lane=in_1", &[9, 2]), ("?created_before=1970-01-01T00:00:03Z", &[2, 1]), ("?state=&destination=&lane=nobody", &[]),
+        ("?lane=in_1", &[9, 2]), ("?created_before=1970-01-01T00:00:03Z", &[2, 1]), ("?state=&destination=&lane=absent", &[]),
     ];
     for (query, wanted) in cases {
         let shown = text(&ann, &format!("/messages{query}")).await;
@@ -190,7 +190,7 @@ async fn lanes_and_destinations_say_why_nothing_moves(database: &Database) {
         &billing,
         &["chip good\">closed", "at most 3 of this node", "at most 7 calls a second", "they migrate"],
     );
-    assert_eq!(ann.get("/destinations/nobody").await.status, 404);
+    assert_eq!(ann.get("/destinations/absent").await.status, 404);
     assert_eq!(ann.get("/destinations/A%20B").await.status, 404);
 }
 

@@ -51,7 +51,7 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
         ("1", "discard"),
         "one act, and no other"
     );
-    let order = form.act("discard", "nobody wants them").with("typed_n", "1");
+    let order = form.act("discard", "not wanted").with("typed_n", "1");
     let (first, second) = tokio::join!(order.send(&ann), order.send(&ann));
     assert_eq!((first.status, second.status), (303, 303), "{} {}", first.text, second.text);
     let third = order.send(&ann).await;
@@ -61,10 +61,7 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     let begun = first.header("location");
     assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 1);
     let shown = look_until(&ann, &server, begun, "1 changed, 0 passed over").await;
-    has(
-        &shown,
-        &["discard 1 dead message to billing", "nobody wants them", "<progress max=\"1\" value=\"1\""],
-    );
+    has(&shown, &["discard 1 dead message to billing", "not wanted", "<progress max=\"1\" value=\"1\""]);
     let shown = look_until(&ann, &server, begun, "chip good\">done").await;
     has_not(&shown, &["data-refresh", "<noscript>", "<form class=\"act\""]);
     let listed = text(&ann, "/operations").await;
@@ -99,15 +96,16 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
         let path = format!("/operations/new/{odd}?subject=messages&state=dead");
         assert_eq!(ann.get(&path).await.status, 400, "{odd}");
     }
-    assert_eq!(ann.get("/operations/nobody").await.status, 404);
+    assert_eq!(ann.get("/operations/absent").await.status, 404);
     assert_eq!(ann.get("/operations?cursor=x").await.status, 404);
 }
 
 async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     let (server, ann) = filled(database).await;
     let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
-    let form =
-        Form::of(&text(&ann, path).await, "/operations").act("done", "they told us").with("typed_n", "1");
+    let form = Form::of(&text(&ann, path).await, "/operations")
+        .act("done", "they confirmed it")
+        .with("typed_n", "1");
     add_event(database, "stripe", 20, "handled").await;
     add_message(database, 20, "dead", "billing", "").await;
     let moved = form.send(&ann).await;
@@ -124,7 +122,7 @@ async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     let again = Form::of(&moved.text, "/operations");
     assert_eq!(again.value("counted_n"), "2");
     assert_ne!(again.value("key"), form.value("key"));
-    let begun = again.act("done", "they told us").with("typed_n", "2").send(&ann).await;
+    let begun = again.act("done", "they confirmed it").with("typed_n", "2").send(&ann).await;
     assert_eq!(begun.status, 303);
     look_until(&ann, &server, begun.header("location"), "2 changed, 0 passed over").await;
 }
@@ -132,8 +130,9 @@ async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
 async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Database) {
     let (_server, ann) = filled(database).await;
     let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
-    let form =
-        Form::of(&text(&ann, path).await, "/operations").act("done", "they told us").with("typed_n", "1");
+    let form = Form::of(&text(&ann, path).await, "/operations")
+        .act("done", "they confirmed it")
+        .with("typed_n", "1");
     let discarded =
         Form::of(&text(&ann, "/messages/5120").await, "/messages/5120/decide").act("discard", "r");
     assert_eq!(discarded.send(&ann).await.status, 303);
@@ -145,7 +144,7 @@ async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Da
         &moved.text,
         &["the filter finds as many as before, but not the same ones", "1 dead message to billing"],
     );
-    let again = Form::of(&moved.text, "/operations").act("done", "they told us").with("typed_n", "1");
+    let again = Form::of(&moved.text, "/operations").act("done", "they confirmed it").with("typed_n", "1");
     assert_eq!((again.value("counted_n"), again.send(&ann).await.status), ("1", 303));
 }
 

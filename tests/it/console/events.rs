@@ -37,7 +37,7 @@ async fn events_are_filtered_by_what_stands_in_the_address(database: &Database) 
         ("?received_from_ms=120000", "evt_180 evt_120"),
         ("?provider=+&type=&from=&state=", "evt_180 evt_120 evt_60"),
         ("?from=15m", ""),
-        ("?provider=nobody", ""),
+        ("?provider=absent", ""),
     ] {
         let shown = vic.get(&format!("/events{query}")).await;
         assert_eq!(

@@ -239,7 +239,7 @@ async fn an_event_that_is_not_there_has_a_page_that_says_so(database: &Database)
     let person = stage.person(OPERATOR).await;
     for path in [
         "/events/stripe/evt_1",
-        "/events/nobody/evt_1",
+        "/events/absent/evt_1",
         "/events/%ff/%fe",
         "/events/stripe/a%00b",
         "/events/A B/x",

@@ -32,7 +32,7 @@ const PAGES: [&str; 22] = [
     "/senders",
     "/rejected",
     "/search?id=EVENT",
-    "/search?id=nobody-has-this",
+    "/search?id=absent-has-this",
     "/operations/new?subject=events&state=failed",
     "/operations/new/rerun?subject=events&state=failed",
     "/operations",
@@ -42,7 +42,7 @@ const PAGES: [&str; 22] = [
 /// `scripts/postgres -c shared_preload_libraries=pg_stat_statements -- cargo nextest run --run-ignored only
 /// page_of_the_console --no-capture`: the table in docs/benchmarks.md. About two minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes, and tells times instead of right from wrong"]
+#[ignore = "takes minutes, and measures times instead of right and wrong"]
 async fn what_each_page_of_the_console_costs_with_a_million_events_and_with_five() {
     for n in [1_000_000, 5_000_000] {
         let Some((database, admin)) = filled(n).await else { return };

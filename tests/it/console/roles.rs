@@ -198,7 +198,7 @@ async fn every_page_is_shown_and_acts_only_for_the_roles_that_it_needs(database:
     let changed = after.iter().find(|(table, rows)| before[*table] != **rows);
     assert_eq!(changed, None, "a form that was refused changed this");
     for browser in people.values() {
-        assert_eq!(browser.get("/").await.status, 200, "nobody was signed out");
+        assert_eq!(browser.get("/").await.status, 200, "no session ended");
     }
 }
 
@@ -207,7 +207,7 @@ async fn check_anonymous(world: &World, route: &str, needed: &str) {
     if needed.is_empty() {
         assert!([200, 303, 404].contains(&shown.status), "{route}: {}", shown.status);
     } else {
-        assert_eq!(shown.status, 303, "{route} by nobody");
+        assert_eq!(shown.status, 303, "{route} without a session");
         assert!(shown.header("location").starts_with("/sign-in"), "{route}: {}", shown.header("location"));
     }
 }
@@ -271,7 +271,7 @@ async fn forged(world: &World, (route, needed): (&str, &str), people: &BTreeMap<
         assert_eq!(response.status, 403, "{route}: {why}: {}", response.text);
     }
     let response = Browser::new(world.server.admin).post(&path, &with_key).await;
-    assert_eq!(response.status, 401, "{route} by nobody: {}", response.text);
+    assert_eq!(response.status, 401, "{route} without a session: {}", response.text);
     let response = Browser::new(world.server.admin)
         .ask(
             "POST",

@@ -132,7 +132,7 @@ async fn a_sender_of_which_nothing_is_taken_needs_a_person(database: &Database) 
     let shown = page(&vic, "/").await;
     assert!(
         !shown.contains("No route and no handler takes any"),
-        "some that nobody needs are usual: {shown}"
+        "some that are not needed are usual: {shown}"
     );
     let counted = server.admin_text("/metrics").await;
     assert!(counted.contains("hooklatch_taken_total{provider=\"stripe\"} 1\n"), "{counted}");
@@ -209,7 +209,7 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     );
     let some = page(&vic, "/senders?name=NOTI").await;
     assert!(some.contains("/senders/pairing") && !some.contains("/senders/stripe"), "{some}");
-    assert!(page(&vic, "/senders?name=nobody").await.contains("No provider is found by this filter."));
+    assert!(page(&vic, "/senders?name=absent").await.contains("No provider is found by this filter."));
     let one = page(&vic, "/senders/stripe").await;
     let url = format!("http://{}/webhooks/stripe", server.receiver);
     in_order(
@@ -249,7 +249,7 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     .await;
     let shown = page(&ops, "/senders/pairing").await;
     assert!(!shown.contains("secret_0123456789"), "the command shows it, once: {shown}");
-    for (path, status) in [("/senders/nobody", 404), ("/senders/%3Cscript%3E", 404), ("/senders/", 404)] {
+    for (path, status) in [("/senders/absent", 404), ("/senders/%3Cscript%3E", 404), ("/senders/", 404)] {
         let response = vic.get(path).await;
         assert!(
             response.status == status && !response.text.contains("<script>"),
@@ -339,7 +339,7 @@ async fn the_reason_of_a_rejection_is_shown_and_its_headers_to_readers_alone(dat
     is_text(&shown);
     in_order(&shown, &["/senders/adyen", "user-agent", "Stripe/1.0", "x-odd", "/explain?provider=stripe"]);
     assert!(!shown.contains(&"y".repeat(201)), "a header is cut");
-    assert!(page(&vic, "/rejected?provider=nobody").await.contains("No refused request matches this filter"));
+    assert!(page(&vic, "/rejected?provider=absent").await.contains("No refused request matches this filter"));
     assert_eq!(vic.get("/rejected?cursor=%3Cscript%3E").await.status, 404);
 }
 

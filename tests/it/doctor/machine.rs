@@ -105,7 +105,7 @@ async fn a_low_limit_of_files_is_reported_with_how_to_raise_it() {
     // The limit is a little more than what is open: it follows, since connections of before may end after the count.
     let id = server.process_id().to_string();
     until(
-        "it is told",
+        "it is reported",
         Duration::from_secs(30),
         || server.log(),
         async || {

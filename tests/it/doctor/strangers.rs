@@ -41,7 +41,7 @@ async fn who_has_no_good_token_is_answered_as_if_there_were_no_probes() {
     let (until_ms, rest) = good.split_once('.').unwrap();
     let later = format!("{}.{rest}", until_ms.parse::<i64>().unwrap() + 1);
     let long = "9".repeat(5_000);
-    for path in ["/webhooks/stripe", "/webhooks/nobody", "/elsewhere", "/webhooks/stripe/key"] {
+    for path in ["/webhooks/stripe", "/webhooks/absent", "/elsewhere", "/webhooks/stripe/key"] {
         let plain = asked(&server, path, None, "{}").await;
         assert!(plain.0 >= 400, "{plain:?}");
         for bad in ["", "x", "..", &foreign, &later, &long] {

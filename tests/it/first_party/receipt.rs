@@ -59,7 +59,7 @@ async fn a_caller_reads_the_results_of_its_own_commands_alone(database: &Databas
         404,
         "it is for callers of ours"
     );
-    assert_eq!(get_receipt(&server, "/webhooks/nobody/k", TOKEN).await.status, 404);
+    assert_eq!(get_receipt(&server, "/webhooks/absent/k", TOKEN).await.status, 404);
     let get = |key: &str, signed: &str| {
         with(client().get(server.url(&format!("/webhooks/ledger/{key}"))), &signature(signed, ""))
     };

@@ -29,7 +29,7 @@ async fn messages_are_listed_by_every_filter(database: &Database) {
         ("?lane=in_1".to_owned(), vec![9, 2]),
         ("?lane=in_1&state=waiting".to_owned(), vec![2]),
         ("?lane=in_1&destination=billing&state=held".to_owned(), vec![9]),
-        ("?lane=nobody".to_owned(), vec![]),
+        ("?lane=absent".to_owned(), vec![]),
         ("?created_before_ms=3000".to_owned(), vec![2, 1]),
         ("?created_before_ms=0".to_owned(), vec![]),
         (format!("?created_before_ms=7000&cursor={}", 4 * 1_024), vec![3, 2, 1]),
@@ -129,7 +129,7 @@ async fn one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log(d
     assert_eq!(shown.body["decisions"], json!([]), "views are in the audit log alone");
     let held = with(&server, "operator").get("/messages/6144").await;
     assert_ne!(version(&held), tag);
-    assert_eq!(database.count(looked).await, 1, "a message without kept answers tells nothing");
+    assert_eq!(database.count(looked).await, 1, "a message without kept answers shows nothing");
     let log = with(&server, "operator").get("/audit?limit=1").await;
     assert_eq!((log.status, &log.body["items"][0]["action"]), (200, &json!("answer_read")));
     assert_eq!((&log.body["items"][0]["message_id"], &log.body["next"]), (&json!("4096"), &json!("1")));

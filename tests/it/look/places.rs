@@ -148,7 +148,7 @@ async fn providers_are_shown_with_what_their_senders_need_and_did(database: &Dat
         (&json!(1), &json!(20_000))
     );
     assert_eq!((&shown["secrets"][0]["position"], &shown["secrets"][0]["matched_n"]), (&json!(1), &json!(0)));
-    for absent in ["adyen", "nobody", "A%20B"] {
+    for absent in ["adyen", "absent", "A%20B"] {
         assert_eq!(viewer.get(&format!("/providers/{absent}")).await.status, 404, "{absent}");
     }
     run(

@@ -62,7 +62,7 @@ const QUERIES: [(&str, &str, u32); 47] = [
     ),
     (
         "messages that are stuck, for PostgreSQL",
-        "204800000, 102400000, 'held', NULL, NULL, 1, '{nobody}', 'd4', 50",
+        "204800000, 102400000, 'held', NULL, NULL, 1, '{absent}', 'd4', 50",
         10_200,
     ),
     ("messages of a lane", "9223372036854775807, 0, NULL, 'l7', NULL, 0, '{}', 'd1', 50", 200),
@@ -91,7 +91,7 @@ const QUERIES: [(&str, &str, u32); 47] = [
     ("last events", "5000", 5_200),
     ("last events", "100000", 100_200),
     ("last events by number", "'{5,1000}'", 200),
-    ("audit log", "300001, 290001, 1, '{nobody}', 0, '{}', 50", 10_200),
+    ("audit log", "300001, 290001, 1, '{absent}', 0, '{}', 50", 10_200),
     ("audit log", "300001, 290001, 0, '{}', 1, '{billing}', 50", 10_200),
     ("decisions about a message", "1024000", 200),
     // What `/metrics` counts.
@@ -104,7 +104,7 @@ const QUERIES: [(&str, &str, u32); 47] = [
     ("open providers", "1000", 200),
     ("open events", "'stripe', 10000", 40_200),
     ("open events", "'rare', 10000", 40_200),
-    ("open events", "'nobody', 10000", 200),
+    ("open events", "'absent', 10000", 200),
     // What an operation would act on: no further than what is open.
     ("operation events with stuck calls", "'{held,dead}'", 130_200),
     ("operation events with open calls", "'{ready,waiting,leased}'", 600_200),

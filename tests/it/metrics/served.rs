@@ -170,7 +170,7 @@ async fn metrics_of_a_removed_destination_end_but_its_waiting_messages_are_count
     let mut server = Server::start(&database.url, &to("http://127.0.0.1:9")).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     let key_left = r#"hooklatch_key_left_seconds{destination="billing"}"#;
-    until_value(&server, "its key is told", |text| {
+    until_value(&server, "its key is exported", |text| {
         value(text, key_left).is_some_and(|left_s| (80_000.0..=86_400.0).contains(&left_s))
     })
     .await;

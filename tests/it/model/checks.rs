@@ -48,10 +48,10 @@ fn the_model_catches_what_is_broken_on_purpose() {
     let unfenced = |unknown| Protocol { is_fenced: false, ..ours(unknown) };
     caught(unfenced(Unknown::Retry), "an end is never undone");
     caught(unfenced(Unknown::Hold), "an end is never undone");
-    caught(unfenced(Unknown::Retry), "nobody's row is taken away by another");
+    caught(unfenced(Unknown::Retry), "no row is taken away by another worker");
     let blind = Protocol { appends_what_it_deleted: false, ..ours(Unknown::Retry) };
-    caught(blind, "what is done is told once");
-    caught(Protocol { records_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is told");
+    caught(blind, "what is done is reported once");
+    caught(Protocol { records_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is reported");
     let forgetful = |unknown| Protocol { remembers_lapse: false, ..ours(unknown) };
     caught(forgetful(Unknown::Hold), "hold repeats nothing");
     caught(forgetful(Unknown::Query), "query repeats nothing");

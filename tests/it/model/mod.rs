@@ -304,11 +304,11 @@ impl Model for Protocol {
             Property::always("query repeats nothing", |model: &Self, world: &World| {
                 model.unknown != Unknown::Query || world.effects_n <= 1
             }),
-            Property::always("what is done is told once", |_, world: &World| {
+            Property::always("what is done is reported once", |_, world: &World| {
                 world.finished_n == u8::from(world.at == At::Done)
             }),
-            Property::always("nobody's row is taken away by another", |_, world: &World| !world.is_robbed),
-            Property::always("how each claim ended is told", |_, world: &World| {
+            Property::always("no row is taken away by another worker", |_, world: &World| !world.is_robbed),
+            Property::always("how each claim ended is reported", |_, world: &World| {
                 (1..world.token).all(|token| world.recorded & (1 << token) != 0)
             }),
             Property::sometimes("it gets done", |_, world: &World| world.at == At::Done),

@@ -130,7 +130,7 @@ async fn behind_a_pooler_a_wait_for_a_lock_ends() {
     assert_eq!(post_stripe(&client, &url, "evt_1").await, Err("503".to_owned()));
     let waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
                  AND clock_timestamp() - query_start > interval '3.5 s'";
-    assert_eq!(own.count(waits).await, 0, "nobody waits longer than lock_timeout");
+    assert_eq!(own.count(waits).await, 0, "no statement waits longer than lock_timeout");
     tx.rollback().await.unwrap();
     let taken = async || post_stripe(&client, &url, "evt_1").await.is_ok();
     until("the event is taken", Duration::from_secs(10), || server.log(), taken).await;

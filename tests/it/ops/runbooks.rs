@@ -152,7 +152,7 @@ impl<'a> Stocked<'a> {
         }
         self.database
             .run(
-                "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = 9000000000000, error = 'as told'
+                "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = 9000000000000, error = 'by order'
                     WHERE event_id = (SELECT MAX(event_id) FROM processed_webhook_events WHERE state = 'failed');
                  UPDATE outbox_queue SET destination = 'nowhere', visible_at_ms = 9000000000000
                     WHERE message_id = (SELECT MIN(message_id) FROM outbox_queue WHERE state = 'ready' AND destination = 'billing')",

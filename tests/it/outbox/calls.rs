@@ -170,7 +170,7 @@ async fn a_destination_with_an_undecided_answer_is_queried_again_and_never_calle
     fixture.stub.next_question(&[Mode::Status(500), Mode::Drop]);
     fixture.step_to_the_end(&outbox).await;
     let row = fixture.row("evt_1").await;
-    assert_eq!((row.state.as_str(), row.attempts_n), ("held", 3), "a person decides what nobody can say");
+    assert_eq!((row.state.as_str(), row.attempts_n), ("held", 3), "a person decides what is unknown");
     assert_eq!(
         (fixture.stub.questions_n(), fixture.stub.counts(&fixture.key("evt_1", "billing"))),
         (2, (1, 1))

@@ -250,7 +250,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     // Looks pass: this one was not there when the clock was set.
     fixture.message("evt_2", &["billing"]).await;
     fixture.until("evt_2", "done").await;
-    assert_eq!(fixture.row("evt_1").await.attempts_n, 1, "nobody else took it");
+    assert_eq!(fixture.row("evt_1").await.attempts_n, 1, "no other worker took it");
     fixture.stub.release();
     fixture.until("evt_1", "done").await;
     assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));

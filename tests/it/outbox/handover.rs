@@ -71,7 +71,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     fixture.stub.next(&vec![Mode::WhenReleased; 6]);
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
-    assert!(handover.take("billing").is_none(), "nobody has looked yet");
+    assert!(handover.take("billing").is_none(), "no worker has looked yet");
     let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));

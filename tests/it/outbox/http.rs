@@ -135,7 +135,7 @@ async fn both_versions_of_http_are_spoken(database: &Database) {
 
 async fn a_call_to_an_unresolvable_name_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
-    let url = "http://nobody.invalid/calls".to_owned();
+    let url = "http://absent.invalid/calls".to_owned();
     let row = one(&fixture, DestinationConfig { url, ..fixture.config(UnknownPolicy::Hold) }).await;
     assert_eq!(
         (row.state.as_str(), row.last_result.map(AttemptResult::as_str)),

@@ -141,7 +141,7 @@ async fn a_claim_with_a_lost_response_is_returned_unchanged(database: &Database)
     assert_eq!((row.state.as_str(), row.last_result.map(AttemptResult::as_str)), ("ready", Some("released")));
     assert_eq!(fixture.state(&kept[0].key.event_id).await, "leased", "what was taken stays there");
     fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
-    assert_eq!(fixture.state(given_back).await, "done", "nobody has to decide about what was never sent");
+    assert_eq!(fixture.state(given_back).await, "done", "what was never sent needs no decision");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

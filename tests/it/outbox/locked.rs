@@ -65,7 +65,7 @@ async fn assert_lock_blocks_no_other_work(sql: &str) {
         fixture.until(&format!("evt_{n}"), "done").await;
     }
     let took = locked_at.elapsed();
-    assert!(took < Duration::from_millis(LEASE_MS), "nobody waits for the one that is locked: {took:?}");
+    assert!(took < Duration::from_millis(LEASE_MS), "none waits for the locked one: {took:?}");
     let left = (locked_at + LEASE_OVER).saturating_duration_since(Instant::now());
     // Until the lease would have ended.
     tokio::time::sleep(left).await;

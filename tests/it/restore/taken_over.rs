@@ -57,7 +57,7 @@ async fn open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome(da
         let found = lease(&store, to, NOW_MS).await;
         assert_eq!(found.len(), 1, "{to}");
         assert!(found[0].is_previous_unknown, "{to}: its outcome is unknown");
-        assert_eq!(found[0].previous_ended_at_ms, Some(NOW_MS), "{to}: nobody asks about it before");
+        assert_eq!(found[0].previous_ended_at_ms, Some(NOW_MS), "{to}: it is not asked about before");
         assert_eq!(
             (found[0].first_sent_at_ms, found[0].key_valid_until_ms),
             (sent_ms, sent_ms + DAY_MS),

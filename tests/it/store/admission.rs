@@ -238,7 +238,7 @@ async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) 
     assert!(store.event_retry_later(&retry(event_seq, 2, 3_000), 1).await.unwrap());
     assert!(
         !store.event_retry_later(&retry(event_seq, 2, 9_000), 1).await.unwrap(),
-        "somebody counted before us"
+        "another test counted before us"
     );
     assert_eq!(store.event_get(&key("evt_1")).await.unwrap().unwrap().due_at_ms, Some(3_000));
     let counts = store.open_counts().await.unwrap().events;

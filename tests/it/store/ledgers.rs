@@ -138,7 +138,7 @@ async fn reading_content_is_audited(database: &Database) {
     reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     reader.event_body(&key("evt_1"), 5_000).await.unwrap();
     assert_eq!(reads().await, 2);
-    let absent = key("nobody");
+    let absent = key("absent");
     assert!(matches!(
         reader.event_ledger(&absent, 5_000, |_| EventTaker::Taken).await,
         Err(PeopleError::NotFound)
@@ -202,7 +202,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
     super::retention::run(database, "DELETE FROM outbox_finished").await;
     for destination in ["billing", "crm"] {
         let ledger_text = ledger_text(destination).await;
-        assert!(!ledger_text.contains("answer"), "nobody knows where it went: {ledger_text}");
+        assert!(!ledger_text.contains("answer"), "its place is unknown: {ledger_text}");
     }
     let all = everywhere.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Taken).await.unwrap();
     assert!(serde_json::to_string(&all.entries).unwrap().contains("the answer"));
@@ -264,7 +264,7 @@ async fn a_search_that_finds_nothing_says_why(database: &Database) {
     let adyen = EventKey { provider: name("adyen"), event_id: "twice".to_owned() };
     admit(&store, &IncomingEvent { key: adyen, ..event("twice", "y") }, &[]).await;
     admit(&store, &event("twice", "x"), &[]).await;
-    let found = notes("nobody").await;
+    let found = notes("absent").await;
     for said in [
         "Not looked at: bodies and headers of events",
         "No event from before 1970-01-01 is here",

@@ -358,7 +358,7 @@ async fn a_done_message_leaves_the_queue_and_settles_once(database: &Database) {
     let held = settlement(&leased[2], SettleTo::Held, AttemptResult::Unknown);
     let all = [held, done(&leased[0]), with_answer];
     assert_eq!(store.message_settle(&all).await.unwrap(), [true; 3]);
-    assert_eq!(store.message_settle(&all).await.unwrap(), [false; 3], "nothing is told twice");
+    assert_eq!(store.message_settle(&all).await.unwrap(), [false; 3], "nothing is settled twice");
     for (sql, wanted) in [
         ("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held' AND node = 'node-1'", 1),
         ("SELECT COUNT(*) FROM outbox_queue", 1),

@@ -120,7 +120,11 @@ async fn the_message_of_a_dead_worker_can_be_decided_after_its_lease(database: &
             settled_at_ms: 9_500,
             ..super::settlement(&one, SettleTo::Ready { visible_at_ms: 1 }, AttemptResult::Retry)
         };
-        assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "whoever comes back is too late");
+        assert_eq!(
+            store.message_settle(&[late]).await.unwrap(),
+            [false],
+            "a worker that comes back is too late"
+        );
         assert_eq!(store.message_get(one.message_id).await.unwrap().unwrap().state.as_str(), state);
     }
 }
@@ -339,7 +343,7 @@ async fn nothing_is_taken_of_a_paused_provider_until_its_pause_is_over(database:
     };
     assert!(is_holding(30_001).await && !is_holding(30_000 + HOUR_MS).await);
     database.run("UPDATE processed_webhook_events SET attempts_n = 1").await.unwrap();
-    assert!(!is_holding(30_001).await, "what failed keeps nobody");
+    assert!(!is_holding(30_001).await, "what failed holds no lease");
     assert_eq!(ordered(PauseAct::Pause, None, "k4").await, "changed 0", "once more");
     assert_eq!(ordered(PauseAct::Resume, None, "k5").await, "changed 0");
     let audited = "SELECT COUNT(*) FROM audit_log WHERE provider = 'stripe' AND action IN ('provider_pause', 'provider_resume')";

@@ -77,7 +77,7 @@ async fn a_body_in_parts_is_read_unchanged_and_erased_with_its_event(database: &
         key_valid_for_ms: 10_000,
     };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
-    assert!(leased[0].body == body(), "the destination gets what came");
+    assert!(leased[0].body == body(), "the destination gets what was received");
     let done = settlement(&leased[0], SettleTo::Done, AttemptResult::Done);
     assert_eq!(store.message_settle(&[done]).await.unwrap(), [true]);
     let erased = decide(&ops(&store), &on_event("evt_1", EventAct::Erase), &decision_at("k", 5_000)).await;

@@ -94,7 +94,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             all.push(("event_page of a state since", apart(range, &filter("NULL")), 60.0));
             all.push(("event_page_end of a state", format!("{range}, 2000, '{state}'"), 2_100.0));
         }
-        for object in ["in_7", "nobody"] {
+        for object in ["in_7", "absent"] {
             let filter = format!("NULL, NULL, NULL, '{object}', NULL, NULL, 0, '{{}}'");
             all.push(("event_page of an object", apart(range, &filter), 60.0));
             all.push(("event_page of an object since", apart(range, &filter), 60.0));
@@ -153,7 +153,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         ("event_ledger event", key.clone()),
         ("event_ledger payload", newest.to_string()),
         ("event_ledger copies", key.clone()),
-        ("event_ledger conflicts", "'p1', '{evt_1,evt_6,nobody}'".to_owned()),
+        ("event_ledger conflicts", "'p1', '{evt_1,evt_6,absent}'".to_owned()),
         ("event_ledger unkept", key.clone()),
         ("event_ledger replay", "'p1', '\\x00'".to_owned()),
         ("event_ledger messages", messages.clone()),
@@ -439,7 +439,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
 /// `scripts/postgres -- cargo nextest run --run-ignored only five_million --no-capture`: the table in
 /// docs/benchmarks.md. About three minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes, and tells times instead of right from wrong"]
+#[ignore = "takes minutes, and measures times instead of right and wrong"]
 async fn reading_five_million_events_takes_milliseconds() {
     let Some((database, mut admin)) = filled(5_000_000).await else { return };
     run(&mut admin, "VACUUM ANALYZE").await;

@@ -178,7 +178,7 @@ async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: 
         loop {
             let page = people.event_page(query(&filter, Some(&since), 3), now_ms).await.unwrap();
             let young = page.items.iter().filter(|one| one.received_at_ms > now_ms - 60_000).count();
-            assert_eq!(young, 0, "nothing is told before all that comes before it is there");
+            assert_eq!(young, 0, "nothing is listed before all that precedes it is there");
             listed.extend(ids(&page));
             since = page.since.unwrap();
             if page.next.is_none() {

@@ -65,7 +65,7 @@ async fn an_original_body_without_messages_is_never_stored(database: &Database) 
         assert_eq!(
             decided(&store, id, EventAct::Rerun).await,
             "body_gone",
-            "a handler would not see what came"
+            "a handler would not see what was received"
         );
     }
     assert_eq!(database.count(WHOLES).await, 0);
@@ -181,5 +181,5 @@ async fn a_conflict_keeps_the_received_body_until_an_operator_decides(database: 
     let id = row.key.event_id.clone();
     assert_eq!(decided(&store, &id, EventAct::Dispatch).await, "changed 0");
     store.wholes_delete(0, 100).await.unwrap();
-    assert_eq!(database.count(WHOLES).await, 1, "it is dispatched with what came");
+    assert_eq!(database.count(WHOLES).await, 1, "it is dispatched with what was received");
 }

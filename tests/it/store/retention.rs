@@ -175,7 +175,7 @@ async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(databas
     admit(&store, &received("evt_2", 1_000), &[message("billing")]).await;
     settle(&store, SettleTo::Done, 2_000).await;
     round(&store, &Cuts { messages_ms: 1_500, ..cuts(50_000) }, 10, false).await;
-    assert_eq!(counts(database).await, [1, 0, 0, 1], "a message that is told of has its event");
+    assert_eq!(counts(database).await, [1, 0, 0, 1], "a message that is listed has its event");
     round(&store, &Cuts { bodies_ms: 500, ..cuts(50_000) }, 10, false).await;
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
@@ -233,7 +233,7 @@ async fn one_node_prunes_at_a_time() {
     assert_eq!(prune("b").await, None);
     assert_eq!(counts(&database).await, [1, 1, 0, 0]);
     run(&database, "UPDATE retention_lease SET until_ms = until_ms - 60001").await;
-    assert_eq!(prune("b").await, Some(1), "the other one has not been heard of for long enough");
+    assert_eq!(prune("b").await, Some(1), "the other one has been silent for long enough");
     assert_eq!(prune("a").await, None);
     run(&database, "UPDATE retention_lease SET until_ms = until_ms + 31536000000").await;
     assert!(store.prune_begin(&lease("a")).await.unwrap(), "a clock that was ahead reserves nothing");
@@ -356,6 +356,6 @@ async fn pruning_skips_events_that_an_operator_is_deciding() {
                 WHERE event_id = 'evt_1' FOR UPDATE OF p";
     person.execute(sqlx::raw_sql(lock)).await.unwrap();
     round(&store, &cuts(50_000), 10, false).await;
-    assert_eq!(counts(&database).await, [1, 1, 0, 0], "and nobody waited");
+    assert_eq!(counts(&database).await, [1, 1, 0, 0], "and no one waited");
     person.execute("COMMIT").await.unwrap();
 }

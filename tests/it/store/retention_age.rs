@@ -105,7 +105,7 @@ async fn a_clock_that_was_behind_loses_nothing(database: &Database) {
     }
     assert!(store.event_get(&key("evt_0")).await.unwrap().is_none());
     round(&store, &cuts(61_001), 100, false).await;
-    assert_eq!(counts(database).await, [1, 1, 1, 1], "as old as what came before them");
+    assert_eq!(counts(database).await, [1, 1, 1, 1], "as old as what arrived before them");
 }
 
 #[tokio::test]

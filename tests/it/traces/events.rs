@@ -32,7 +32,7 @@ async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database)
     let mut server = Server::start(&database.url, &config).await;
     assert_eq!(post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap(), "accepted");
     soon("the second call is under way", &server, async || far.calls_n() == 2).await;
-    soon("the admission and the first attempt are told", &server, async || {
+    soon("the admission and the first attempt have spans", &server, async || {
         !collector.named("admit stripe").is_empty() && !collector.named("send billing").is_empty()
     })
     .await;
@@ -56,7 +56,7 @@ async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database)
     assert_eq!(said.len(), 3);
     assert_eq!((said[0].0, said[0].1.as_ref()), (1, Some(&traceparent(&attempts[0]))));
     assert_eq!((said[2].0, said[2].1.as_ref()), (3, Some(&traceparent(&attempts[1]))));
-    assert!(said[1].1.as_ref().unwrap().contains(trace_id), "also what no span was told of");
+    assert!(said[1].1.as_ref().unwrap().contains(trace_id), "also what has no span");
     far.check_signatures();
     assert!(server.terminate(), "{}", server.log());
 }
@@ -68,7 +68,7 @@ async fn every_span_says_what_was_done_and_nothing_of_what_was_sent(database: &D
     for outcome in ["accepted", "duplicate"] {
         assert_eq!(post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap(), outcome);
     }
-    soon("its spans are told", &server, async || {
+    soon("its spans are exported", &server, async || {
         collector.named("admit stripe").len() == 2 && collector.named("send billing").len() == 1
     })
     .await;
@@ -163,7 +163,7 @@ async fn two_nodes_and_their_verdicts_agree_about_every_event() {
     assert!((5..=35).contains(&recorded_n), "{recorded_n} of 40 at a half");
     // Of each recorded event: its admission by one node, the copy by the other, and its attempt by either.
     let exported_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
-    soon("all are told", &one, async || {
+    soon("all are exported", &one, async || {
         let (admitted_n, sent_n) = exported_n();
         admitted_n >= 2 * recorded_n && sent_n >= recorded_n
     })

@@ -24,7 +24,7 @@ async fn admitted(rule: &str, said: &[String]) -> ReceivedSpan {
         request = request.header("traceparent", http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
     assert_eq!(request.send().await.unwrap().status(), 200);
-    soon("it is told", &server, async || !collector.named("admit stripe").is_empty()).await;
+    soon("it is reported", &server, async || !collector.named("admit stripe").is_empty()).await;
     soon("it is called", &server, async || far.calls_n() == 1).await;
     assert!(server.terminate(), "{}", server.log());
     let span = collector.named("admit stripe").remove(0);

@@ -61,7 +61,7 @@ async fn failing_pruning_fires_an_alert(database: &Database) {
         let lag_s = metrics.lines().find_map(|line| line.strip_prefix(of));
         lag_s.is_some_and(|lag_s| lag_s.parse::<f64>().unwrap() > 69.0 * 86_400.0)
     };
-    until("the lag is told", Duration::from_secs(20), log, is_exported).await;
+    until("the lag is exported", Duration::from_secs(20), log, is_exported).await;
     watched.prometheus.fires(&["RetentionLag warning"]).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
     database.run(allow).await.unwrap();

@@ -41,7 +41,7 @@ impl OwnServer {
     }
 }
 
-/// Creates the tables in an empty database; refuses one that has them, because that is somebody's.
+/// Creates the tables in an empty database; refuses one that has them, because those hold data.
 fn create_schema(program: &Path, folder: &Path, url: &str) -> anyhow::Result<()> {
     let mut command = Command::new(program);
     command.arg("migrate").current_dir(folder).env_clear().env("HOOKLATCH__DATABASE__URL", url);
