@@ -11,9 +11,7 @@
 //! place      = ( "payload" | "envelope" | "headers" ) { "." name | "[" ( text | whole number ) "]" }
 //! ```
 
-use super::condition::{Comparison, Condition, Operand, Scalar};
-use super::decimal::Decimal;
-use super::place::{Place, Root};
+use super::{Comparison, Condition, Decimal, Operand, Place, Root, Scalar};
 
 /// Longest expression. Bytes.
 const EXPRESSION_BYTES_MAX: usize = 1_000;
@@ -25,7 +23,7 @@ const PLACES_N_MAX: usize = 16;
 const WORDS: [&str; 10] = ["and", "or", "not", "in", "is", "defined", "true", "false", "null", "number"];
 
 /// A condition, and every place that it reads.
-pub(crate) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
+pub(super) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
@@ -36,7 +34,7 @@ pub(crate) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
 }
 
 /// One place alone.
-pub(crate) fn place(text: &str) -> Result<Place, String> {
+pub(super) fn place(text: &str) -> Result<Place, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
