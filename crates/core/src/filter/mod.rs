@@ -221,22 +221,8 @@ impl fmt::Display for Filter {
 impl Condition {
     fn holds(&self, event: &impl Lookup) -> Result<bool, String> {
         match self {
-            Self::All(all) => {
-                for one in all {
-                    if !one.holds(event)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Self::Any(any) => {
-                for one in any {
-                    if one.holds(event)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
+            Self::All(all) => all.iter().try_fold(true, |so_far, one| Ok(so_far && one.holds(event)?)),
+            Self::Any(any) => any.iter().try_fold(false, |so_far, one| Ok(so_far || one.holds(event)?)),
             Self::Not(one) => Ok(!one.holds(event)?),
             Self::Is(operand) => match operand.value(event)? {
                 Scalar::Bool(value) => Ok(value),
@@ -357,13 +343,14 @@ impl Scalar {
 
     /// `None` when the two cannot be compared so: they have different types, or no order.
     fn compared(&self, how: Comparison, other: &Self) -> Option<bool> {
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Unequal};
         match (self, other, how) {
-            (_, _, Comparison::Equal) if self.is_like(other) => Some(self == other),
-            (_, _, Comparison::Unequal) if self.is_like(other) => Some(self != other),
-            (Self::Number(one), Self::Number(other), Comparison::Less) => Some(one < other),
-            (Self::Number(one), Self::Number(other), Comparison::LessOrEqual) => Some(one <= other),
-            (Self::Number(one), Self::Number(other), Comparison::Greater) => Some(one > other),
-            (Self::Number(one), Self::Number(other), Comparison::GreaterOrEqual) => Some(one >= other),
+            (_, _, Equal) if self.is_like(other) => Some(self == other),
+            (_, _, Unequal) if self.is_like(other) => Some(self != other),
+            (Self::Number(one), Self::Number(other), Less) => Some(one < other),
+            (Self::Number(one), Self::Number(other), LessOrEqual) => Some(one <= other),
+            (Self::Number(one), Self::Number(other), Greater) => Some(one > other),
+            (Self::Number(one), Self::Number(other), GreaterOrEqual) => Some(one >= other),
             _ => None,
         }
     }

@@ -24,10 +24,7 @@ const WORDS: [&str; 10] = ["and", "or", "not", "in", "is", "defined", "true", "f
 
 /// A condition, and every place that it reads.
 pub(super) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
-    if text.len() > EXPRESSION_BYTES_MAX {
-        return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
-    }
-    let mut parser = Parser { text, at: 0, depth: 0, places: Vec::new() };
+    let mut parser = Parser::new(text)?;
     let condition = parser.condition()?;
     parser.end("`and`, `or` or the end")?;
     Ok((condition, parser.places))
@@ -35,10 +32,7 @@ pub(super) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
 
 /// One place alone.
 pub(super) fn place(text: &str) -> Result<Place, String> {
-    if text.len() > EXPRESSION_BYTES_MAX {
-        return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
-    }
-    let mut parser = Parser { text, at: 0, depth: 0, places: Vec::new() };
+    let mut parser = Parser::new(text)?;
     let place = parser.place()?;
     parser.end("the end")?;
     Ok(place)
@@ -52,6 +46,13 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Result<Self, String> {
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
+        }
+        Ok(Self { text, at: 0, depth: 0, places: Vec::new() })
+    }
+
     /// The text from the next token on.
     fn rest(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();
