@@ -123,14 +123,14 @@ impl IncomingEvent {
     /// An event of which nothing more is known than these: what fills in the rest says so with `..`.
     pub fn new(
         key: EventKey,
-        event_type: &str,
+        event_type: impl Into<String>,
         digest: BodyDigest,
         body: Bytes,
         received_at_ms: UnixMs,
     ) -> Self {
         Self {
             key,
-            event_type: event_type.to_owned(),
+            event_type: event_type.into(),
             digest,
             replay_key: None,
             identity: "sender/1".to_owned(),
