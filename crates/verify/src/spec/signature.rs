@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::check::{NEEDS_CODE, misfit};
-use super::layout::{Layout, LayoutSlot};
-use super::pattern::{Pattern, Piece};
-use super::source::Source;
+use super::event::Source;
+use super::misfits::{NEEDS_CODE, misfit};
+use super::pattern::{Layout, LayoutSlot, Pattern, Piece};
 use crate::Hash;
 use hooklatch_core::mistakes::Mistake;
 
