@@ -10,7 +10,7 @@ use crate::database::{Database, On};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-/// Made for tests; as the tests of `crates/verify/src/own_key.rs` have it.
+/// Made for tests; as the tests of `crates/verify/src/private.rs` have it.
 const OWN_KEY: &str = include_str!("keys/own_key.pem");
 const PUBLISHED_KEY: &str = include_str!("../../crates/verify/src/published/rsa_public_key.pem");
 /// A sender's key made for this test by OpenSSL 3, and notices that it signed (`openssl dgst -sha1 -sign`); its private half

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use hooklatch_core::config::SettingLayer;
+
 /// A key of the configuration with its value, as the node that answers has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingView {
@@ -20,30 +22,4 @@ pub struct SettingView {
     pub source: String,
     /// True when the value is the default, in whichever layer it is set.
     pub is_default: bool,
-}
-
-/// A layer of the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SettingLayer {
-    /// The built-in default.
-    Default,
-    /// Set by `serve --dev`.
-    Dev,
-    /// Set in the configuration file.
-    File,
-    /// A variable of the environment.
-    Environment,
-}
-
-impl SettingLayer {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Dev => "dev",
-            Self::File => "file",
-            Self::Environment => "environment",
-        }
-    }
 }

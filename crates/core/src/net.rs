@@ -7,8 +7,8 @@
 //! those: a name that is looked up again later is checked again.
 
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, LazyLock};
 
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -151,39 +151,26 @@ pub fn permitted(
     if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
-/// True for an address that any host on the internet may have: one outside of the special-purpose ranges of IANA's
-/// registries.
+/// IANA's registries of special-purpose addresses: what no host on the internet has. Of IPv6 only 2000::/3 is given out;
+/// in it these are for documentation, or wrap other addresses (Teredo, ORCHID, 6to4).
+const SPECIAL: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 \
+                       192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 2001::/23 \
+                       2001:db8::/32 2002::/16 3fff::/20";
+
+fn special_nets() -> &'static [IpNet] {
+    static NETS: LazyLock<Vec<IpNet>> =
+        LazyLock::new(|| SPECIAL.split(' ').filter_map(|text| text.parse().ok()).collect());
+    &NETS
+}
+
+/// True for an address that any host on the internet may have.
 fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => is_public_v6(v6),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    !(a == 0
-        || address.is_loopback()
-        || address.is_private()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_documentation()
-        || address.is_multicast()
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 192 && b == 88 && c == 99)
-        || (a == 198 && (b == 18 || b == 19))
-        || a >= 240)
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, ..] = address.segments();
-    // Only 2000::/3 is given out; in it: documentation, Teredo, ORCHID and 6to4, which wrap other addresses.
-    let is_global = first & 0xe000 == 0x2000;
-    let is_special = (first == 0x2001 && (second == 0xdb8 || second < 0x200))
-        || first == 0x2002
-        || (first == 0x3fff && second < 0x1000);
-    is_global && !is_special
+    let address = address.to_canonical();
+    let is_given_out = match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => v6.to_bits() >> 125 == 1,
+    };
+    is_given_out && !special_nets().iter().any(|net| net.contains(&address))
 }
 
 #[cfg(test)]
@@ -192,6 +179,7 @@ mod tests {
 
     #[test]
     fn private_and_special_addresses_are_distinguished_from_public_ones() {
+        assert_eq!(special_nets().len(), 18, "each can be read");
         let public = ["8.8.8.8", "100.63.0.1", "172.32.0.1", "2606:4700::1111", "2a00::1"];
         for address in public {
             assert!(is_public(address.parse().unwrap()), "{address}");

@@ -20,17 +20,17 @@ pub fn format_moment(at_ms: i64, now_ms: i64) -> String {
 
 /// `2026-11-22 14:02:11 UTC`, for sentences.
 pub fn utc(at_ms: i64) -> String {
-    in_utc(at_ms, "%Y-%m-%d %H:%M:%S UTC").unwrap_or_else(|| at_ms.to_string())
+    or_number(at_ms, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// Date of a time, `2026-11-22`. UTC.
 pub fn day(at_ms: i64) -> String {
-    in_utc(at_ms, "%Y-%m-%d").unwrap_or_else(|| at_ms.to_string())
+    or_number(at_ms, "%Y-%m-%d")
 }
 
 /// Time within its day, to the millisecond: `14:02:11.123`. UTC.
 pub fn in_day(at_ms: i64) -> String {
-    in_utc(at_ms, "%H:%M:%S.%3f").unwrap_or_else(|| at_ms.to_string())
+    or_number(at_ms, "%H:%M:%S.%3f")
 }
 
 /// `2026-11-22T14:02:11`, as a field for times has it. UTC.
@@ -94,6 +94,10 @@ fn length(text: &str) -> Option<i64> {
         .into_iter()
         .find_map(|(unit, ms)| Some((text.strip_suffix(unit)?, ms)))?;
     n.parse::<u32>().ok().map(|n| i64::from(n).saturating_mul(unit_ms))
+}
+
+fn or_number(at_ms: i64, format: &str) -> String {
+    in_utc(at_ms, format).unwrap_or_else(|| at_ms.to_string())
 }
 
 fn in_utc(at_ms: i64, format: &str) -> Option<String> {

@@ -1,10 +1,18 @@
-//! Signatures as text, and plain digests. Decoding is strict: one text for one signature, except where a
-//! sender is known to write either case.
+//! Signatures as text, digests, MACs and ciphers. Decoding is strict: one text for one signature, except where a sender is
+//! known to write either case.
+//!
+//! AES-GCM is for senders that encrypt what they send, AES-CBC and 3DES-CBC for senders that make checksums or keys with
+//! them.
 
+use aes::Aes128;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use hmac::{Hmac, KeyInit, Mac};
+use cbc::cipher::block_padding::{NoPadding, Pkcs7};
+use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
+use des::TdesEde3;
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq;
@@ -14,118 +22,25 @@ use crate::spec::Encoding;
 /// Longest signature text that is looked at: RSA-4096 in base64 fits four times.
 const TEXT_BYTES_MAX: usize = 4_096;
 
-/// Bytes of the longest MAC.
-const SHORT_BYTES: usize = 64;
-/// No digit has it.
-const NO_DIGIT: u8 = 0x80;
-
 /// Copied secrets often lose their padding.
 const UNPADDED: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes of a signature: those of every MAC take no memory of their own.
-pub(super) enum ShortBytes {
-    /// The bytes and their number; what follows them means nothing.
-    Here([u8; SHORT_BYTES], usize),
-    /// Bytes that are more than fit.
-    Elsewhere(Vec<u8>),
-}
-
-impl ShortBytes {
-    /// A copy of these bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mut here = [0; SHORT_BYTES];
-        match here.get_mut(..bytes.len()) {
-            Some(place) => {
-                place.copy_from_slice(bytes);
-                Self::Here(here, bytes.len())
-            }
-            None => Self::Elsewhere(bytes.to_vec()),
-        }
-    }
-
-    /// A buffer of `bytes_n`, filled by `fill`; `None` when `fill` returns `None`.
-    fn filled(bytes_n: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
-        let mut here = [0; SHORT_BYTES];
-        if let Some(place) = here.get_mut(..bytes_n) {
-            let filled_n = fill(place)?;
-            return Some(Self::Here(here, filled_n));
-        }
-        let mut elsewhere = vec![0; bytes_n];
-        let filled_n = fill(&mut elsewhere)?;
-        elsewhere.truncate(filled_n);
-        Some(Self::Elsewhere(elsewhere))
-    }
-}
-
-impl std::ops::Deref for ShortBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Here(bytes, n) => bytes.get(..*n).unwrap_or_default(),
-            Self::Elsewhere(bytes) => bytes,
-        }
-    }
-}
-
 /// Signature bytes; `None` for anything but the canonical text of the encoding.
-pub(crate) fn decoded(encoding: Encoding, text: &str) -> Option<ShortBytes> {
+pub(crate) fn decoded(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     if text.is_empty() || text.len() > TEXT_BYTES_MAX {
         return None;
     }
-    let of_base64 = |engine: &GeneralPurpose| {
-        let bytes_n = base64::decoded_len_estimate(text.len());
-        ShortBytes::filled(bytes_n, |place| engine.decode_slice(text, place).ok())
-    };
     match encoding {
-        Encoding::Hex => of_hex(text, &LOWER),
-        Encoding::HexAny => of_hex(text, &EITHER),
-        Encoding::Base64 => of_base64(&STANDARD),
-        Encoding::Base64Url => of_base64(&URL_SAFE_NO_PAD),
-        Encoding::Base64Hex => {
-            decoded(Encoding::Hex, std::str::from_utf8(&STANDARD.decode(text).ok()?).ok()?)
-        }
+        // Senders write lower case; two texts for one signature would be one too many.
+        Encoding::Hex if text.bytes().any(|byte| byte.is_ascii_uppercase()) => None,
+        Encoding::Hex | Encoding::HexAny => hex::decode(text).ok(),
+        Encoding::Base64 => STANDARD.decode(text).ok(),
+        Encoding::Base64Url => URL_SAFE_NO_PAD.decode(text).ok(),
+        Encoding::Base64Hex => decoded(Encoding::Hex, str::from_utf8(&STANDARD.decode(text).ok()?).ok()?),
     }
-}
-
-/// The digit that each byte stands for; bytes that are no digit have a high bit.
-type Digits = [u8; 256];
-
-/// Senders write lower case; two texts for one signature would be one too many.
-static LOWER: Digits = digits(false);
-/// Digits of senders that are known to write either case.
-static EITHER: Digits = digits(true);
-
-const fn digits(is_upper_too: bool) -> Digits {
-    let mut digits = [NO_DIGIT; 256];
-    let mut n: u8 = 0;
-    #[expect(clippy::indexing_slicing, reason = "while it is compiled")]
-    while n < 16 {
-        digits[b"0123456789abcdef"[n as usize] as usize] = n;
-        if is_upper_too {
-            digits[b"0123456789ABCDEF"[n as usize] as usize] = n;
-        }
-        n += 1;
-    }
-    digits
-}
-
-/// Reads all of it before it returns, without a branch for each digit.
-fn of_hex(text: &str, digits: &Digits) -> Option<ShortBytes> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: u8| digits.get(usize::from(byte)).copied().unwrap_or(NO_DIGIT);
-    ShortBytes::filled(pairs.len(), |place| {
-        let mut all = 0;
-        for ([high, low], byte) in pairs.iter().zip(place) {
-            let (high, low) = (digit(*high), digit(*low));
-            all |= high | low;
-            *byte = (high << 4) | (low & 0x0f);
-        }
-        (all & NO_DIGIT == 0).then_some(pairs.len())
-    })
 }
 
 /// The canonical text of signature bytes.
@@ -139,13 +54,13 @@ pub(crate) fn encoded(encoding: Encoding, bytes: &[u8]) -> String {
 }
 
 /// Key bytes from base64 with or without its padding.
-pub(super) fn key_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn key_base64(text: &str) -> Option<Vec<u8>> {
     UNPADDED.decode(text.trim()).ok()
 }
 
 /// Standard base64 with padding, canonical; `None` for anything else.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::Base64, text).map(|bytes| bytes.to_vec())
+    decoded(Encoding::Base64, text)
 }
 
 /// Decodes as [`decode_base64`] does, a content instead of a signature: of any length, and with line breaks in it.
@@ -156,7 +71,7 @@ pub fn decode_base64_long(text: &str) -> Option<Vec<u8>> {
 
 /// URL-safe base64 without padding, canonical, as in JWS; `None` for anything else.
 pub fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::Base64Url, text).map(|bytes| bytes.to_vec())
+    decoded(Encoding::Base64Url, text)
 }
 
 /// Decodes as [`decode_base64url`] does, a content instead of a signature: of any length.
@@ -166,7 +81,7 @@ pub fn decode_base64url_long(text: &str) -> Option<Vec<u8>> {
 
 /// Hexadecimal of either case; `None` for anything else.
 pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    decoded(Encoding::HexAny, text).map(|bytes| bytes.to_vec())
+    decoded(Encoding::HexAny, text)
 }
 
 /// Standard base64 with padding.
@@ -221,21 +136,26 @@ pub fn digest(hash: Hash, parts: &[&[u8]]) -> Vec<u8> {
 
 /// The HMAC of `parts` under `key`. Empty for digests that no sender uses in an HMAC, which matches nothing.
 pub fn hmac(hash: Hash, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    fn of<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-        // HMAC takes keys of any length; the error exists for other MACs.
-        let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
-        for part in parts {
-            mac.update(part);
-        }
-        mac.finalize().into_bytes().to_vec()
-    }
-    match hash {
-        Hash::Md5 => Vec::new(),
-        Hash::Sha1 => of::<Hmac<Sha1>>(key, parts),
-        Hash::Sha256 => of::<Hmac<Sha256>>(key, parts),
-        Hash::Sha384 => of::<Hmac<Sha384>>(key, parts),
-        Hash::Sha512 => of::<Hmac<Sha512>>(key, parts),
-    }
+    mac_key(hash, key).map_or_else(Vec::new, |key| mac(&key, parts))
+}
+
+/// The state of an HMAC behind its key.
+pub(crate) fn mac_key(hash: Hash, key: &[u8]) -> Option<hmac::Key> {
+    let algorithm = match hash {
+        Hash::Md5 => return None,
+        Hash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+        Hash::Sha256 => hmac::HMAC_SHA256,
+        Hash::Sha384 => hmac::HMAC_SHA384,
+        Hash::Sha512 => hmac::HMAC_SHA512,
+    };
+    Some(hmac::Key::new(algorithm, key))
+}
+
+/// The HMAC of `parts`, one after the other.
+pub(crate) fn mac<P: AsRef<[u8]>>(key: &hmac::Key, parts: &[P]) -> Vec<u8> {
+    let mut context = hmac::Context::with_key(key);
+    parts.iter().for_each(|part| context.update(part.as_ref()));
+    context.sign().as_ref().to_vec()
 }
 
 /// The CRC-32 (IEEE) of `bytes`: no digest, but some sender signs it.
@@ -247,6 +167,64 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// nothing: an empty secret or signature never matches.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && bool::from(one.ct_eq(other))
+}
+
+/// The plain text of `sealed`, AES-128-CBC with the padding of PKCS#7; `None` where it has none. That says nothing
+/// about who sealed it.
+pub fn open_aes_128_cbc(key: &[u8], iv: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    cbc::Decryptor::<Aes128>::new_from_slices(key, iv).ok()?.decrypt_padded_vec_mut::<Pkcs7>(sealed).ok()
+}
+
+/// Encrypts what [`open_aes_128_cbc`] decrypts, for kinds that sign.
+pub fn seal_aes_128_cbc(key: &[u8], iv: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    Some(cbc::Encryptor::<Aes128>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<Pkcs7>(plain))
+}
+
+/// `plain` filled up with zeros and encrypted by 3DES-CBC with an IV of zeros: how a sender makes the key of an order. It
+/// hides nothing. `None` when the key is not of 24 bytes.
+pub fn seal_3des_cbc_zeros(key: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    const BLOCK_BYTES: usize = 8;
+    let mut filled = plain.to_vec();
+    filled.resize(plain.len().next_multiple_of(BLOCK_BYTES), 0);
+    let cipher = cbc::Encryptor::<TdesEde3>::new_from_slices(key, &[0; BLOCK_BYTES]).ok()?;
+    Some(cipher.encrypt_padded_vec_mut::<NoPadding>(&filled))
+}
+
+fn aes_key(key: &[u8]) -> Option<LessSafeKey> {
+    // The length decides: an official SDK's tests use half of the documented 32 bytes.
+    let algorithm = if key.len() == AES_128_GCM.key_len() { &AES_128_GCM } else { &AES_256_GCM };
+    UnboundKey::new(algorithm, key).ok().map(LessSafeKey::new)
+}
+
+fn nonce(bytes: &[u8]) -> Option<Nonce> {
+    <[u8; NONCE_LEN]>::try_from(bytes).ok().map(Nonce::assume_unique_for_key)
+}
+
+/// The plain text of `sealed`, which ends in its tag; `None` when key, nonce or bytes are others.
+pub fn open_aes_gcm(
+    key_bytes: &[u8],
+    nonce_bytes: &[u8],
+    associated: &[u8],
+    sealed: &[u8],
+) -> Option<Vec<u8>> {
+    let mut bytes = sealed.to_vec();
+    let plain =
+        aes_key(key_bytes)?.open_in_place(nonce(nonce_bytes)?, Aad::from(associated), &mut bytes).ok()?;
+    Some(plain.to_vec())
+}
+
+/// Encrypts what [`open_aes_gcm`] decrypts, for kinds that sign. A nonce must not be used twice with one key.
+pub fn seal_aes_gcm(
+    key_bytes: &[u8],
+    nonce_bytes: &[u8],
+    associated: &[u8],
+    plain: &[u8],
+) -> Option<Vec<u8>> {
+    let (mut bytes, nonce) = (plain.to_vec(), nonce(nonce_bytes)?);
+    aes_key(key_bytes)?
+        .seal_in_place_append_tag(nonce, Aad::from(associated), &mut bytes)
+        .ok()
+        .map(|()| bytes)
 }
 
 #[cfg(test)]
@@ -279,7 +257,46 @@ mod tests {
             for encoding in [Encoding::Hex, Encoding::HexAny, Encoding::Base64, Encoding::Base64Url] {
                 check(encoding, &encoded(encoding, &bytes), Some(&bytes));
             }
-            assert_eq!(*ShortBytes::of(&bytes), bytes);
         }
+    }
+
+    #[test]
+    fn what_is_sealed_is_opened_with_the_same_of_everything_alone() {
+        let (key, nonce) = ([7; 32], [1; 12]);
+        let sealed = seal_aes_gcm(&key, &nonce, b"a", b"plain").expect("sealed");
+        assert_eq!(open_aes_gcm(&key, &nonce, b"a", &sealed).as_deref(), Some(b"plain".as_slice()));
+        assert_eq!(open_aes_gcm(&[8; 32], &nonce, b"a", &sealed), None);
+        assert_eq!(open_aes_gcm(&key, &[2; 12], b"a", &sealed), None);
+        assert_eq!(open_aes_gcm(&key, &nonce, b"b", &sealed), None);
+        assert_eq!(open_aes_gcm(&key, &nonce, b"a", &sealed[1..]), None);
+        assert_eq!(open_aes_gcm(&key[..31], &nonce, b"a", &sealed), None);
+        assert_eq!(open_aes_gcm(&key, &nonce[..11], b"a", b""), None);
+    }
+
+    #[test]
+    fn aes_cbc_is_that_of_another_library() {
+        // openssl enc -aes-128-cbc -K 30313233343536373839616263646566 -iv 40404040262626262323232324242424
+        let (key, iv) = (b"0123456789abcdef", b"@@@@&&&&####$$$$");
+        let sealed = crate::decode_base64("vOyni+dT0Gvb2bc3kXSiDUexx79tH0/dUAer++sJN6M=").expect("base64");
+        assert_eq!(seal_aes_128_cbc(key, iv, b"which event is it?").as_ref(), Some(&sealed));
+        assert_eq!(open_aes_128_cbc(key, iv, &sealed).as_deref(), Some(b"which event is it?".as_slice()));
+        assert_eq!(open_aes_128_cbc(b"0123456789abcdeg", iv, &sealed), None);
+        assert_eq!(open_aes_128_cbc(key, iv, &sealed[1..]), None);
+        assert_eq!(open_aes_128_cbc(key, iv, b""), None);
+        assert_eq!(open_aes_128_cbc(&key[1..], iv, &sealed), None);
+    }
+
+    #[test]
+    fn triple_des_is_that_of_another_library() {
+        // printf '1234567890\0\0\0\0\0\0' | openssl enc -des-ede3-cbc -nopad -iv 0000000000000000 -provider legacy
+        let key = crate::decode_base64("sq7HjrUOBfKmC576ILgskD5srU870gJ7").expect("base64");
+        let sealed = seal_3des_cbc_zeros(&key, b"1234567890").map(|sealed| crate::hex_text(&sealed));
+        assert_eq!(sealed.as_deref(), Some("9ed56b24fc69db196c7ad5956a33e5d2"));
+        assert_eq!(
+            seal_3des_cbc_zeros(&key, b"12345678").map(|sealed| sealed.len()),
+            Some(8),
+            "no block is added"
+        );
+        assert_eq!(seal_3des_cbc_zeros(&key[1..], b"1234567890"), None);
     }
 }

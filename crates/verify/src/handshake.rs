@@ -4,12 +4,11 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
-use super::encoding::{Hash, encoded, hmac, same};
-use super::filled::{SignedValues, parts, query_value};
+use super::encoding::{encoded, hmac, same};
 use super::form::Form;
 use super::keys::Keys;
-use super::request::RawRequest;
-use crate::spec::{HandshakeSpec, MacSpec, Scheme, TokenSpec};
+use super::request::{RawRequest, SignedValues, parts, query_value};
+use crate::spec::{HandshakeSpec, MacSpec, TokenSpec};
 use hooklatch_core::json::{Document, PointerTarget, text_of};
 
 /// Longest text of a stranger's that is sent back.
@@ -122,11 +121,6 @@ fn knows_token(token: &TokenSpec, keys: &Keys, request: &RawRequest) -> bool {
 fn mac_of(spec: &MacSpec, keys: &Keys, request: &RawRequest) -> Option<String> {
     let text = parts(&spec.of, request, keys, &SignedValues::default()).ok()?.concat();
     std::str::from_utf8(&text).ok().filter(|text| spec.chars.fit(text, spec.length_max))?;
-    let hash = match spec.scheme {
-        Scheme::HmacSha1 => Hash::Sha1,
-        Scheme::HmacSha512 => Hash::Sha512,
-        _ => Hash::Sha256,
-    };
     let secret = keys.secrets().next()?;
-    Some(encoded(spec.encoding, &hmac(hash, secret.as_bytes(), &[&text])))
+    Some(encoded(spec.encoding, &hmac(spec.scheme.hash(), secret.as_bytes(), &[&text])))
 }

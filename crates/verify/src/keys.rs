@@ -4,14 +4,102 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::encoding::{base64_text, key_base64, same};
+use ring::hmac;
+
+use super::encoding::{Hash, base64_text, digest, key_base64, mac, mac_key, same};
 use super::error::{KeyError, SignError, VerifyError};
-use super::key::{Key, Macs, NamedKey, is_requested, key, mac_by};
-use super::own_key::OwnKey;
-use super::private::SigningKey;
+use super::private::{OwnKey, SigningKey};
 use super::public::{PublicKey, PublicScheme};
-use crate::spec::{Scheme, SignatureSpec, Spec};
+use crate::spec::{Scheme, SecretFormat, SignatureSpec, Spec};
 use hooklatch_core::config::{KindSettings, Secret};
+
+/// A key, and its id where the setting gives it one.
+#[derive(Clone)]
+struct NamedKey {
+    id: Option<String>,
+    key: Key,
+}
+
+/// A key as its scheme uses it.
+#[derive(Clone)]
+enum Key {
+    /// The state of an HMAC behind the secret, and the length of the secret in bytes.
+    Mac(hmac::Key, usize),
+    /// A plain hash, and the secret that stands in front of the text or behind it.
+    Hash {
+        hash: Hash,
+        secret: Vec<u8>,
+        is_first: bool,
+    },
+    Public(PublicKey),
+}
+
+/// A key whose id is known is tried only when the request names it; one without an id always.
+fn is_requested(named: &NamedKey, id: Option<&str>) -> bool {
+    match (&named.id, id) {
+        (Some(known), Some(asked)) => known == asked,
+        _ => true,
+    }
+}
+
+/// The MACs of one text by every key that makes them.
+pub(crate) struct Macs<'a>(Vec<(&'a NamedKey, Option<Vec<u8>>)>);
+
+impl Macs<'_> {
+    /// Position of the key that made `signature`, among those with this id; a key without an id always counts. Each is
+    /// compared in constant time.
+    pub(crate) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(named, mac)| {
+            is_requested(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
+        })
+    }
+}
+
+/// The MAC of `parts`, one after the other, by `key`; `None` for a public key.
+fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<Vec<u8>> {
+    match key {
+        Key::Mac(key, _) => Some(mac(key, parts)),
+        Key::Hash { hash, secret, is_first } => {
+            let (before, behind): (&[u8], &[u8]) = if *is_first { (secret, b"") } else { (b"", secret) };
+            let text = parts.iter().map(AsRef::as_ref);
+            let all: Vec<&[u8]> = [before].into_iter().chain(text).chain([behind]).collect();
+            Some(digest(*hash, &all))
+        }
+        Key::Public(_) => None,
+    }
+}
+
+/// Parses the key of one configured text, in the format of its kind. `position` is from 1, as in the config.
+fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
+    let undecodable = |wanted| KeyError::Undecodable { position, wanted };
+    let is_public = spec.scheme.is_public()
+        || (spec.scheme == Scheme::StandardWebhooks
+            && (text.starts_with("whpk_") || text.starts_with("whsk_")));
+    if is_public {
+        if let Some(public) = SigningKey::parse(text).and_then(|key| PublicKey::parse(&key.public_text()?)) {
+            return Ok(Key::Public(public));
+        }
+        let wanted = "a public key: PEM, base64 of its SPKI, or 32 bytes for Ed25519";
+        return PublicKey::parse(text).map(Key::Public).ok_or(undecodable(wanted));
+    }
+    let bytes = match (spec.secret, text.strip_prefix("whsec_")) {
+        (SecretFormat::Text, _) | (SecretFormat::WhsecOrText, None) => text.as_bytes().to_vec(),
+        (SecretFormat::Hex, _) => hex::decode(text).map_err(|_| undecodable("hexadecimal"))?,
+        (SecretFormat::Base64, _) => key_base64(text).ok_or(undecodable("base64"))?,
+        (SecretFormat::Whsec | SecretFormat::WhsecOrText, stem) => {
+            key_base64(stem.unwrap_or(text)).ok_or(undecodable("base64 behind an optional `whsec_`"))?
+        }
+    };
+    if bytes.is_empty() {
+        return Err(KeyError::Empty(position));
+    }
+    let hash = spec.scheme.hash();
+    if spec.scheme.is_hash() {
+        return Ok(Key::Hash { hash, secret: bytes, is_first: spec.is_secret_first() });
+    }
+    let key = mac_key(hash, &bytes).ok_or(undecodable("a key of this scheme"))?;
+    Ok(Key::Mac(key, bytes.len()))
+}
 
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
 /// It answers from what it has fetched before: verification never waits for a fetch.
@@ -128,7 +216,7 @@ impl Keys {
     }
 
     /// True when keys that no setting holds can be fetched.
-    pub(super) fn has_source(&self) -> bool {
+    pub(crate) fn has_source(&self) -> bool {
         self.source.is_some()
     }
 
@@ -149,7 +237,7 @@ impl Keys {
         }
         let min_n = spec.signature.secret_bytes_min;
         let of_key = |named: &NamedKey| match &named.key {
-            Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
+            Key::Mac(_, n) => Some(*n),
             Key::Hash { secret, .. } => Some(secret.len()),
             Key::Public(_) => None,
         };
@@ -230,7 +318,7 @@ impl Keys {
     }
 
     /// The MACs of `parts` by every key, for requests that carry several signatures: computed once, compared often.
-    pub(super) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
+    pub(crate) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
         let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
         Macs(made.collect())
     }
@@ -266,7 +354,7 @@ impl Keys {
     /// The signature of `parts` by the newest key that can sign.
     #[doc(hidden)]
     pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
-        self.list.iter().find_map(|named| mac_by(&named.key, parts)).map(|mac| mac.to_vec())
+        self.list.iter().find_map(|named| mac_by(&named.key, parts))
     }
 
     /// The signature of `message` by the private key, where there is one of that kind.
@@ -284,7 +372,7 @@ impl Keys {
     }
 
     /// The id of the newest key, where keys have ids.
-    pub(super) fn first_id(&self) -> Option<&str> {
+    pub(crate) fn first_id(&self) -> Option<&str> {
         self.list.iter().find_map(|named| named.id.as_deref())
     }
 }

@@ -8,12 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::encoding::{base64_text, encoded};
 use super::error::SignError;
-use super::filled::{SignedValues, parts};
 use super::form::form_with;
 use super::keys::Keys;
 use super::public::PublicScheme;
-use super::request::RawRequest;
-use super::standard::Family;
+use super::request::{RawRequest, SignedValues, parts};
+use super::schemes::Family;
 use super::time::{http_date_text, rfc3339_text};
 use crate::spec::{EventMethod, LayoutSlot, Pattern, Piece, Scheme, SignatureSpec, Source, Spec, TimeUnit};
 

@@ -1,12 +1,106 @@
-//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out. Only `read/` is above this file; everything else
+//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out, with which secret signed, and what exactly it
+//! signed; and the account of an event, compared with the operator's own. Only `read/` is above this file; everything else
 //! in this crate never calls it.
 
-use super::believed::Believed;
+use sha2::{Digest, Sha256};
+
 use super::error::VerifyError;
 use super::keys::Keys;
-use super::request::RawRequest;
-use super::{signed, standard, token, whose};
-use crate::spec::{Scheme, SignatureSpec, WhoseSpec};
+use super::request::{RawRequest, deciding_header};
+use super::schemes;
+use crate::spec::{Scheme, SignatureSpec, Source, WhoseSpec};
+use hooklatch_core::json::{PointerTarget, find, text};
+use hooklatch_core::types::BodyDigest;
+
+/// The evidence of a verified request: the secret that matched, and the text, time and id that it signs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Believed {
+    secret_n: usize,
+    signed: SignedText,
+    time: Option<String>,
+    id: Option<String>,
+}
+
+/// The text that a MAC or a signature was computed of, as a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SignedText {
+    /// Nothing is signed, or the text is not needed.
+    Nothing,
+    /// One text for the whole request.
+    Whole(BodyDigest),
+    /// One for each of its events, in their order.
+    Each(Vec<BodyDigest>),
+}
+
+impl Believed {
+    /// Signed by the secret at `secret_n` (0 is the newest): the joined text of `parts`.
+    pub fn of(secret_n: usize, parts: &[&[u8]]) -> Self {
+        Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
+    }
+
+    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
+    #[doc(hidden)]
+    pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
+        let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
+        Self { signed, ..Self::plain(secret_n) }
+    }
+
+    /// Nothing of the request is signed: a token alone authenticated it.
+    #[doc(hidden)]
+    pub fn plain(secret_n: usize) -> Self {
+        Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
+    }
+
+    /// The time that the signature covers, as it was written.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn at(self, time: impl Into<String>) -> Self {
+        Self { time: Some(time.into()), ..self }
+    }
+
+    /// The id that the signature covers.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    /// Position of the configured secret that matched, from 0 (the newest).
+    #[doc(hidden)]
+    pub fn secret_n(&self) -> usize {
+        self.secret_n
+    }
+
+    /// The time that the signature covers, as it was written.
+    #[doc(hidden)]
+    pub fn signed_time(&self) -> Option<&str> {
+        self.time.as_deref()
+    }
+
+    /// The id that the signature covers.
+    #[doc(hidden)]
+    pub fn signed_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
+    /// the whole, its event's place joins it.
+    pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
+        match &self.signed {
+            SignedText::Nothing => None,
+            SignedText::Each(texts) => texts.get(event_n).copied(),
+            SignedText::Whole(text) if event_n == 0 => Some(*text),
+            SignedText::Whole(text) => {
+                let place = u64::try_from(event_n).unwrap_or(u64::MAX).to_be_bytes();
+                Some(digest_of(&[text, &place]))
+            }
+        }
+    }
+}
+
+fn digest_of(parts: &[&[u8]]) -> BodyDigest {
+    parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize().into()
+}
 
 /// A request whose signature was checked. Only this file can make one.
 #[derive(Debug, Clone)]
@@ -23,7 +117,7 @@ impl Verified {
 
     /// The same, unless by `[whose]` of the kind the event is not of one of the operator's accounts.
     pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
-        match whose::check(whose, keys, &self.request) {
+        match check_account(whose, keys, &self.request) {
             Ok(()) => Ok(self),
             Err(why) => Err(Box::new(Unbelieved { why, request: self.request })),
         }
@@ -105,10 +199,105 @@ fn believed(
     match (spec.scheme, code) {
         (Scheme::Code, Some(code)) => code(request, keys),
         (Scheme::Code, None) => Err(VerifyError::malformed("scheme", "the kind has no code to verify with")),
-        (Scheme::StandardWebhooks, _) => standard::verify(spec, keys, request),
-        (Scheme::Token, _) => token::verify(spec, keys, request).map(Believed::plain),
-        (Scheme::Basic, _) => token::basic(keys, request).map(Believed::plain),
+        (Scheme::StandardWebhooks, _) => schemes::verify_standard(spec, keys, request),
+        (Scheme::Token, _) => schemes::verify_token(spec, keys, request).map(Believed::plain),
+        (Scheme::Basic, _) => schemes::verify_basic(keys, request).map(Believed::plain),
         (Scheme::Unsigned, _) => Err(VerifyError::Unsigned),
-        _ => signed::verify(spec, keys, request),
+        _ => schemes::verify_signed(spec, keys, request),
+    }
+}
+
+/// The entry of a setting that allows every account.
+const EVERY_ACCOUNT: &str = "*";
+
+impl Keys {
+    /// Refuses an account that `setting` does not list. The entry `*` allows every account; a missing setting none.
+    #[doc(hidden)]
+    pub fn check_account(&self, setting: &str, account: Option<&str>) -> Result<(), VerifyError> {
+        let mut own = self.settings().all(setting).flat_map(|one| one.value.reveal().split(','));
+        let is_own = |own: &str| own == EVERY_ACCOUNT || Some(own) == account;
+        if own.any(|own| is_own(own.trim())) {
+            Ok(())
+        } else {
+            Err(VerifyError::foreign_account(setting, account))
+        }
+    }
+}
+
+/// Refuses a request of an account that is not the operator's, where the spec names the account's place.
+fn check_account(whose: &WhoseSpec, keys: &Keys, request: &RawRequest) -> Result<(), VerifyError> {
+    let (Some(source), Some(setting)) = (whose.source(), &whose.setting) else { return Ok(()) };
+    let account = match source {
+        Source::Json(pointers) => account_at(&request.body, &pointers),
+        Source::Header(name) => Some(deciding_header(&request.headers, &name)?.to_owned()),
+        _ => None,
+    };
+    keys.check_account(setting, account.as_deref())
+}
+
+/// The text at the first of the pointers, separated by `|`, that leads anywhere; `None` where it is not one text.
+fn account_at(body: &[u8], pointers: &str) -> Option<String> {
+    let mut found = pointers.split('|').map(|pointer| (find(body, pointer), pointer));
+    let is_there =
+        |target: &PointerTarget<'_>| !matches!(target, PointerTarget::Missing | PointerTarget::One(b"null"));
+    let (target, pointer) = found.find(|(target, _)| is_there(target))?;
+    text(&target, pointer).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, Method};
+
+    use crate::spec::Spec;
+    use hooklatch_core::config::KindSettings;
+
+    use super::*;
+
+    #[test]
+    fn each_event_of_a_request_has_a_signed_text_that_no_other_has() {
+        let whole = Believed::of(0, &[b"a", b"b"]);
+        assert_eq!(whole.signed_text(0), Believed::of(1, &[b"ab"]).signed_text(0), "the parts make one text");
+        assert_ne!(whole.signed_text(0), whole.signed_text(1));
+        assert_ne!(whole.signed_text(1), whole.signed_text(2));
+        assert_ne!(whole.signed_text(1), Believed::of(0, &[b"ac"]).signed_text(1));
+        let each = Believed::each(0, &["a", "b"]);
+        assert_eq!(each.signed_text(1), Believed::of(0, &[b"b"]).signed_text(0));
+        assert_eq!(each.signed_text(2), None, "it has no third");
+        assert_eq!(Believed::plain(0).signed_text(0), None);
+    }
+
+    #[test]
+    fn an_event_of_an_account_that_is_not_listed_is_refused_and_a_star_allows_all() {
+        let spec = Spec::parse(include_str!("../../../providers/wise/provider.toml")).expect("a spec");
+        let whose = spec.whose.clone().expect("[whose]");
+        let refused = |own: &[&str], body: &str| {
+            let mut settings = KindSettings::default();
+            for own in own {
+                settings.push("profile_ids", None, *own);
+            }
+            let pem = include_str!("published/rsa_public_key.pem");
+            settings.push("public_key_pem", None, pem);
+            let keys = Keys::new(&spec.signature, &[], &settings).expect("keys");
+            let request = RawRequest {
+                method: Method::POST,
+                url: String::new(),
+                headers: HeaderMap::new(),
+                body: Bytes::from(body.to_owned()),
+                received_at_ms: 0,
+            };
+            check_account(&whose, &keys, &request).err().map(|error| (error.reason(), error.to_string()))
+        };
+        let of = |account| format!("{{\"data\":{{\"resource\":{{\"profile_id\":{account}}}}}}}");
+        assert_eq!(refused(&["111", "222"], &of("222")), None);
+        assert_eq!(refused(&["111, 222"], &of("222")), None, "one text with a comma is a list");
+        assert_eq!(refused(&["*"], &of("666")), None);
+        assert_eq!(refused(&["*"], "{}"), None);
+        let (reason, said) = refused(&["111"], &of("666")).expect("a refusal");
+        assert_eq!(reason, "foreign_account");
+        assert!(said.contains("`666`") && said.contains("settings.profile_ids"), "{said}");
+        assert_eq!(refused(&["111"], "{}").map(|(reason, _)| reason), Some("foreign_account"));
+        assert_eq!(refused(&["111"], &of("null")).map(|(reason, _)| reason), Some("foreign_account"));
+        assert_eq!(refused(&[], &of("666")).map(|(reason, _)| reason), Some("foreign_account"));
     }
 }

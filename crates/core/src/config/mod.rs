@@ -6,14 +6,13 @@
 //!
 //! 1. The sections: `sections`, `provider` and `destinations`. A section is a table of its keys, made by `section!`;
 //!    `[providers.NAME]` is read by `load` and `[destinations.NAME]` by `outbox/destinations`, which know the kinds.
-//! 2. The reader: `reader` (a key at a time), `value` and `secret` (what keys want), `problem` (what is reported) and
-//!    `read_values` (what was read, and may be shown).
+//! 2. The reader: `reader` (a key at a time), `value` and `secret` (what keys want), `report` (problems, and what was read
+//!    and may be shown).
 
 mod destinations;
-mod problem;
 mod provider;
-mod read_values;
 mod reader;
+mod report;
 mod secret;
 mod sections;
 mod value;
@@ -26,19 +25,19 @@ pub use destinations::{
     HmacEncoding, HttpConfig, HttpVersion, QueryConfig, StatusMeaning, SuccessConfig, Target, TlsConfig,
     UnknownPolicy,
 };
-pub use problem::{ConfigLayer, ConfigProblem, EffectiveSetting, Environment};
 pub use provider::{
     AgeConfig, KindSetting, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig,
 };
-pub use read_values::{ReadValue, ReadValues, mark_of};
-pub use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, origin_of};
-pub use secret::Secret;
-pub use secret::{SECRET_FORMS, open_to_all};
-pub use sections::{ACTIVITY_DAYS, BODY_BYTES, DAYS_MAX, ENDLESS_DAYS};
+pub use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, origin_of, toml_value};
+pub use report::{
+    ConfigProblem, EffectiveSetting, Environment, ReadValue, ReadValues, SettingLayer, mark_of,
+};
+pub use secret::{SECRET_FORMS, Secret, open_to_all};
 pub use sections::{
-    AdminConfig, AdminToken, DEV_TOKEN, DatabaseConfig, EdgeConfig, EncryptionConfig, EncryptionKey,
-    FetchConfig, ForwardedHeader, IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig,
-    LogFormat, OutboxConfig, PoolingConfig, RetentionConfig, ServerConfig, TracingConfig,
+    ACTIVITY_DAYS, AdminConfig, AdminToken, BODY_BYTES, DAYS_MAX, DEV_TOKEN, DatabaseConfig, ENDLESS_DAYS,
+    EdgeConfig, EncryptionConfig, EncryptionKey, FetchConfig, ForwardedHeader, IdsKept, InboundTraces,
+    KindsFolder, ListenerTlsConfig, LogConfig, LogFormat, OutboxConfig, PoolingConfig, RetentionConfig,
+    ServerConfig, TracingConfig,
 };
 pub use value::{Keyword, UrlRule, entry_name, http_url, private_hosts, proxy};
 

@@ -10,8 +10,7 @@ use std::path::PathBuf;
 
 use ::config::{FileFormat, Format, Map, Value, ValueKind};
 
-use super::problem::{ConfigProblem, Environment};
-use super::read_values::ReadValues;
+use super::report::{ConfigProblem, Environment, ReadValues};
 use crate::mistakes::{Mistake, nearest, shown};
 use crate::types::Name;
 
@@ -198,16 +197,15 @@ impl<'c> Field<'c> {
             ValueKind::I128(number) => Some(*number),
             _ => self.env_text().and_then(|text| text.parse().ok()),
         };
+        let fit =
+            number.and_then(|number| u64::try_from(number).ok()).filter(|number| range.contains(number));
+        if let Some(number) = fit {
+            self.keep(number.to_string());
+            return N::try_from(number).ok();
+        }
         let why = match number {
             None => format!("is {}, wanted a whole number", kind_name(&self.value)),
-            Some(number) => {
-                let number = u64::try_from(number).ok().filter(|number| range.contains(number));
-                if let Some(number) = number {
-                    self.keep(number.to_string());
-                    return N::try_from(number).ok();
-                }
-                "is out of bounds".to_owned()
-            }
+            Some(_) => "is out of bounds".to_owned(),
         };
         self.problem_shown(why, format!("write a whole number from {} to {}", range.start(), range.end()));
         None
@@ -251,16 +249,16 @@ impl<'c> Field<'c> {
 
     /// A table, whose keys are then taken one by one; [`Table::finish`] ends it.
     pub fn table(&self) -> Option<Table<'c>> {
-        let map = match (&self.value.kind, self.env_text()) {
+        let written = self.env_text().filter(|text| text.starts_with('{'));
+        let kind = written.map(|text| toml_value(&self.source, text).map(|value| value.kind));
+        let map = match (&self.value.kind, kind) {
             (ValueKind::Table(map), _) => map.clone(),
-            (_, Some(text)) if text.starts_with('{') => {
-                let Some(Value { kind: ValueKind::Table(map), .. }) = toml_value(&self.source, text) else {
-                    self.problem("is not a TOML inline table", "write it as { key = value }");
-                    return None;
-                };
-                map
+            (_, Some(Some(ValueKind::Table(map)))) => map,
+            (_, Some(_)) => {
+                self.problem("is not a TOML inline table", "write it as { key = value }");
+                return None;
             }
-            _ => {
+            (_, None) => {
                 self.wanted("a table", "write it as { key = value } or under its own [heading]");
                 return None;
             }
@@ -442,7 +440,7 @@ impl Field<'_> {
 }
 
 /// One value of TOML, as written in an environment variable.
-pub(crate) fn toml_value(origin: &str, text: &str) -> Option<Value> {
+pub fn toml_value(origin: &str, text: &str) -> Option<Value> {
     let document = format!("value = {text}\n");
     let mut map = FileFormat::Toml.parse(Some(&origin.to_owned()), &document).ok()?;
     let value = map.remove("value")?;

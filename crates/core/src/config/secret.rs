@@ -11,8 +11,8 @@ use std::time::Duration;
 use config::ValueKind;
 use subtle::ConstantTimeEq;
 
-use super::problem::ConfigProblem;
 use super::reader::{Field, FromField, toml_value};
+use super::report::ConfigProblem;
 
 /// Largest secret file. Bytes.
 const FILE_BYTES_MAX: u64 = 65_536;
@@ -122,70 +122,61 @@ fn referred(field: &Field<'_>) -> Option<String> {
     };
     let secret_in = format!("{} {name}", if *place == "env" { "variable" } else { place });
     checker.found().read.secret(&field.key, &field.source, Some(secret_in));
-    match *place {
+    let found = match *place {
         "env" => from_env(field, name),
         "file" => {
             let remedy = "a path is relative to the config file's folder; check it and its rights";
-            from_path(field, checker.folder.join(name), remedy)
+            from_path(field, checker.folder.join(name), remedy.to_owned())
         }
         _ => from_credential(field, name),
-    }
+    };
+    found.map_err(|(why, remedy)| field.problem(why, remedy)).ok()
 }
 
-fn from_env(field: &Field<'_>, name: &str) -> Option<String> {
-    let Some(text) = field.checker.env.get(name) else {
+/// A secret, or why there is none and what to do about it.
+type Found = Result<String, (String, String)>;
+
+fn from_env(field: &Field<'_>, name: &str) -> Found {
+    let text = field.checker.env.get(name).ok_or_else(|| {
         let remedy = format!("set it where Hooklatch is started: export {name}=…");
-        field.problem(format!("environment variable `{name}` is not set"), remedy);
-        return None;
-    };
+        (format!("environment variable `{name}` is not set"), remedy)
+    })?;
     if text.trim().is_empty() {
         let why = format!("environment variable `{name}` is an empty secret");
-        field.problem(why, format!("give `{name}` a value"));
-        return None;
+        return Err((why, format!("give `{name}` a value")));
     }
-    Some(without_line_end(text.to_owned()))
+    Ok(without_line_end(text.to_owned()))
 }
 
-fn from_credential(field: &Field<'_>, name: &str) -> Option<String> {
+fn from_credential(field: &Field<'_>, name: &str) -> Found {
     let is_plain = !name.starts_with('.')
         && (1..=255).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !is_plain {
         let remedy = "write letters, digits, `.`, `_` and `-`, and put the file's path into { file = … }";
-        field.problem("is not the name of a credential", remedy);
-        return None;
+        return Err(("is not the name of a credential".to_owned(), remedy.to_owned()));
     }
-    let Some(folder) = field.checker.env.get(CREDENTIALS).filter(|folder| !folder.is_empty()) else {
-        let why = format!("is credential `{name}`, and ${CREDENTIALS} is not set");
+    let folder = field.checker.env.get(CREDENTIALS).filter(|folder| !folder.is_empty()).ok_or_else(|| {
         let remedy = format!(
             "systemd sets it in a unit with LoadCredential={name}:PATH; elsewhere set it to the folder that has the file `{name}`"
         );
-        field.problem(why, remedy);
-        return None;
-    };
+        (format!("is credential `{name}`, and ${CREDENTIALS} is not set"), remedy)
+    })?;
     let remedy = format!(
         "credentials are the files of ${CREDENTIALS}: add LoadCredential={name}:PATH to the unit, or a file of this name to the folder"
     );
-    from_path(field, field.checker.folder.join(folder).join(name), &remedy)
+    from_path(field, field.checker.folder.join(folder).join(name), remedy)
 }
 
-fn from_path(field: &Field<'_>, path: PathBuf, remedy: &str) -> Option<String> {
+fn from_path(field: &Field<'_>, path: PathBuf, remedy: String) -> Found {
     let shown = path.display();
-    match read(&path) {
-        Ok(text) if text.trim().is_empty() => {
-            let why = format!("file `{shown}` holds an empty secret");
-            field.problem(why, "write the secret into the file");
-            None
-        }
-        Ok(text) => {
-            field.checker.found().secret_files.insert(path);
-            Some(text)
-        }
-        Err(why) => {
-            field.problem(format!("file `{shown}` cannot be read: {why}"), remedy);
-            None
-        }
+    let text = read(&path).map_err(|why| (format!("file `{shown}` cannot be read: {why}"), remedy))?;
+    if text.trim().is_empty() {
+        let why = format!("file `{shown}` holds an empty secret");
+        return Err((why, "write the secret into the file".to_owned()));
     }
+    field.checker.found().secret_files.insert(path);
+    Ok(text)
 }
 
 /// True for a text that is `{ env = "NAME" }` or another place of a secret, as TOML writes it.
@@ -228,8 +219,7 @@ pub fn open_to_all(path: &Path) -> Option<ConfigProblem> {
 
 /// Reads a file, or a pipe to which some program writes secrets: a start fails when none does.
 fn read(path: &Path) -> Result<String, String> {
-    let is_pipe = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
-    if !is_pipe {
+    if !std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
         return read_whole(path);
     }
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -252,12 +242,8 @@ fn read_whole(path: &Path) -> Result<String, String> {
 
 /// A secret without the line end that editors and `echo` put behind it.
 fn without_line_end(mut text: String) -> String {
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
-    }
+    let end = ["\r\n", "\n"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
+    text.truncate(text.len() - end.len());
     text
 }
 

@@ -4,7 +4,7 @@
 //! The defaults are those of `config.default.toml`, so a key is always there unless it is wrong; then a problem is
 //! recorded, and the value here is of no matter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use reqwest::Url;
 
-use super::problem::ConfigProblem;
 use super::reader::{DEFAULTS_ORIGIN, Field, FromField, Table};
+use super::report::ConfigProblem;
 use super::secret::Secret;
 use super::value::{
     UrlRule, beside, by_loader, hosts, http_url, keywords, number, number_if_set, number_or, of_key,
@@ -301,10 +301,11 @@ fn tokens(table: &mut Table<'_>, key: &'static str) -> Vec<AdminToken> {
 }
 
 fn admin_token(table: &mut Table<'_>) -> Option<AdminToken> {
-    let problems_before = table.checker.problems_n();
-    let name = table.take("name").and_then(|field| field.name("choose another name"));
-    let role = table.word("role", &Role::ALL.map(|role| (role.as_str(), role)));
-    let token = table.take("token").and_then(|field| {
+    const SHAPE: &str = "a token is { name = …, role = …, token = … }";
+    let name = table.needed("name", SHAPE).and_then(|field| field.name("choose another name"));
+    let role = table.needed("role", SHAPE);
+    let role = role.and_then(|field| field.word(&Role::ALL.map(|role| (role.as_str(), role))));
+    let token = table.needed("token", SHAPE).and_then(|field| {
         let secret = field.secret()?;
         let is_fit = (16..=1_024).contains(&secret.reveal().len())
             && secret.reveal().bytes().all(|byte| byte.is_ascii_graphic());
@@ -315,12 +316,6 @@ fn admin_token(table: &mut Table<'_>) -> Option<AdminToken> {
         is_fit.then_some(secret)
     });
     let [providers, destinations] = ["providers", "destinations"].map(|key| reach(table, key));
-    if table.checker.problems_n() == problems_before {
-        let found = [("name", name.is_some()), ("role", role.is_some()), ("token", token.is_some())];
-        for (key, _) in found.into_iter().filter(|(_, is_there)| !is_there) {
-            table.missing(key, "a token is { name = …, role = …, token = … }");
-        }
-    }
     Some(AdminToken { name: name?, role: role?, token: token?, providers, destinations })
 }
 
@@ -328,9 +323,7 @@ fn admin_token(table: &mut Table<'_>) -> Option<AdminToken> {
 fn reach(table: &mut Table<'_>, key: &'static str) -> Reach {
     let Some(field) = table.take(key) else { return Reach::All };
     let remedy = format!("write a name of [{key}]");
-    let names: BTreeSet<Name> =
-        field.list().unwrap_or_default().iter().filter_map(|one| one.name(&remedy)).collect();
-    Reach::These(names)
+    Reach::These(field.list().unwrap_or_default().iter().filter_map(|one| one.name(&remedy)).collect())
 }
 
 section! {
@@ -367,12 +360,12 @@ keywords! {
 }
 
 fn database_url(table: &mut Table<'_>, key: &'static str) -> String {
-    let secret = table.take(key).and_then(|field| {
+    let url = table.take(key).and_then(|field| {
         let secret = field.secret()?;
         field.checker.found().read.database_url(&field.key, secret.reveal());
-        Some(secret)
+        Some(secret.reveal().to_owned())
     });
-    secret.map_or_else(String::new, |secret| secret.reveal().to_owned())
+    url.unwrap_or_default()
 }
 
 fn source_of(key: &'static str) -> impl FnOnce(&mut Table<'_>, &'static str) -> String {
@@ -681,16 +674,12 @@ fn headers(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, Secret>
 }
 
 fn service_name(table: &mut Table<'_>, key: &'static str) -> String {
-    let name = table.take(key).and_then(|field| {
-        field.parsed(|text| {
-            let is_name = !text.trim().is_empty()
-                && text.len() <= SERVICE_NAME_BYTES_MAX
-                && !text.contains(char::is_control);
-            let wrong = ("is no name", "write 1 to 255 bytes without control characters");
-            if is_name { Ok(text.to_owned()) } else { Err(wrong) }
-        })
-    });
-    name.unwrap_or_default()
+    let name = |text: &str| {
+        let is_short = !text.trim().is_empty() && text.len() <= SERVICE_NAME_BYTES_MAX;
+        let wrong = ("is no name", "write 1 to 255 bytes without control characters");
+        if is_short && !text.contains(char::is_control) { Ok(text.to_owned()) } else { Err(wrong) }
+    };
+    table.take(key).and_then(|field| field.parsed(name)).unwrap_or_default()
 }
 
 section! {

@@ -195,10 +195,8 @@ pub fn http_url(field: &Field<'_>, text: &str, rule: UrlRule) -> Option<String> 
     let has_scheme = text.contains("://");
     let scheme_remedy = "begin it with https:// or http://";
     let Ok(url) = reqwest::Url::parse(text) else {
-        field.problem_shown(
-            "is not a URL",
-            if has_scheme { "write https://HOST/PATH" } else { scheme_remedy },
-        );
+        let remedy = if has_scheme { "write https://HOST/PATH" } else { scheme_remedy };
+        field.problem_shown("is not a URL", remedy);
         return None;
     };
     // Not shown: it holds a password.
@@ -233,8 +231,8 @@ pub fn http_url(field: &Field<'_>, text: &str, rule: UrlRule) -> Option<String> 
 pub fn proxy(table: &mut Table<'_>, key: &'static str) -> Option<Secret> {
     let field = table.take(key)?;
     let secret = field.secret()?;
-    let is_proxy = reqwest::Url::parse(secret.reveal())
-        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = reqwest::Url::parse(secret.reveal());
+    let is_proxy = url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if !is_proxy {
         // Not shown: it may hold a password.
         field.problem("is not the URL of a proxy", "write http://[USER:PASSWORD@]HOST:PORT");
@@ -244,21 +242,25 @@ pub fn proxy(table: &mut Table<'_>, key: &'static str) -> Option<Secret> {
 
 /// Names of hosts, without ports; in lower case.
 pub(crate) fn hosts(table: &mut Table<'_>, key: &'static str) -> Vec<String> {
-    let host = |text: &str| {
-        let wrong = ("is not the name of a host", "write it as hooklatch.internal, without a port");
-        if is_host(text) { Ok(text.to_ascii_lowercase()) } else { Err(wrong) }
-    };
-    table.list(key).iter().filter_map(|field| field.parsed(host)).collect()
+    let wrong = ("is not the name of a host", "write it as hooklatch.internal, without a port");
+    in_lower_case(table, key, is_host, wrong)
 }
 
 /// Hosts and ranges that may be reached although they are private.
 pub fn private_hosts(table: &mut Table<'_>, key: &'static str) -> Vec<String> {
-    let host = |text: &str| {
-        let is_net = text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok();
-        let wrong = ("is neither", "write an address range such as 10.1.0.0/16, or the name of a host");
-        if is_net || is_host(text) { Ok(text.to_ascii_lowercase()) } else { Err(wrong) }
-    };
-    table.list(key).iter().filter_map(|field| field.parsed(host)).collect()
+    let is_net = |text: &str| text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok();
+    let wrong = ("is neither", "write an address range such as 10.1.0.0/16, or the name of a host");
+    in_lower_case(table, key, |text| is_net(text) || is_host(text), wrong)
+}
+
+fn in_lower_case(
+    table: &mut Table<'_>,
+    key: &'static str,
+    is_fit: impl Fn(&str) -> bool,
+    wrong: (&str, &str),
+) -> Vec<String> {
+    let parse = |text: &str| if is_fit(text) { Ok(text.to_ascii_lowercase()) } else { Err(wrong) };
+    table.list(key).iter().filter_map(|field| field.parsed(parse)).collect()
 }
 
 fn is_host(text: &str) -> bool {

@@ -11,9 +11,7 @@
 //! place      = ( "payload" | "envelope" | "headers" ) { "." name | "[" ( text | whole number ) "]" }
 //! ```
 
-use super::condition::{Comparison, Condition, Operand, Scalar};
-use super::decimal::Decimal;
-use super::place::{Place, Root};
+use super::{Comparison, Condition, Decimal, Operand, Place, Root, Scalar};
 
 /// Longest expression. Bytes.
 const EXPRESSION_BYTES_MAX: usize = 1_000;
@@ -25,22 +23,16 @@ const PLACES_N_MAX: usize = 16;
 const WORDS: [&str; 10] = ["and", "or", "not", "in", "is", "defined", "true", "false", "null", "number"];
 
 /// A condition, and every place that it reads.
-pub(crate) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
-    if text.len() > EXPRESSION_BYTES_MAX {
-        return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
-    }
-    let mut parser = Parser { text, at: 0, depth: 0, places: Vec::new() };
+pub(super) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
+    let mut parser = Parser::new(text)?;
     let condition = parser.condition()?;
     parser.end("`and`, `or` or the end")?;
     Ok((condition, parser.places))
 }
 
 /// One place alone.
-pub(crate) fn place(text: &str) -> Result<Place, String> {
-    if text.len() > EXPRESSION_BYTES_MAX {
-        return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
-    }
-    let mut parser = Parser { text, at: 0, depth: 0, places: Vec::new() };
+pub(super) fn place(text: &str) -> Result<Place, String> {
+    let mut parser = Parser::new(text)?;
     let place = parser.place()?;
     parser.end("the end")?;
     Ok(place)
@@ -54,6 +46,13 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Result<Self, String> {
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
+        }
+        Ok(Self { text, at: 0, depth: 0, places: Vec::new() })
+    }
+
     /// The text from the next token on.
     fn rest(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();

@@ -12,28 +12,58 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::scan::Scan;
-use super::text::decoded;
-use super::write::push_text;
+use super::scan::{Scan, push_text};
 use crate::types::BodyDigest;
 
 /// Most values of a text that is compared by value: their places take memory.
 const VALUES_N_MAX: usize = 65_536;
 /// Most arrays and objects inside of one another: `serde_json` reads no more than 128.
 const DEPTH_MAX: usize = 128;
-/// Bytes that are written before they are hashed.
+/// Bytes that are written before they are passed on.
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// SHA-256 of the value that `text` writes, without the values that begin at the addresses `cuts`; `None` where it is
 /// to be compared by its bytes.
-pub(crate) fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
-    let mut values = Values { cuts, left_n: VALUES_N_MAX, open: Vec::new(), closed: Vec::new() };
-    let whole = values.value(&mut Scan::new(text), DEPTH_MAX)?;
-    let mut writer =
-        Writer { digest: Sha256::new(), text: String::with_capacity(text.len().min(2 * CHUNK_BYTES)) };
+pub(super) fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
+    let mut digest = Sha256::new();
+    let by = Rewrite {
+        is_sorted: true,
+        values_n_max: VALUES_N_MAX,
+        depth_max: DEPTH_MAX,
+        number: |text| Cow::Borrowed(text),
+    };
+    write(text, cuts, &by, |part| digest.update(part))?;
+    Some(digest.finalize().into())
+}
+
+/// How a text is written again: without white space, and texts as JSON has them.
+pub struct Rewrite {
+    /// True when the members of objects are sorted by their names; those of one name stay in their order.
+    pub is_sorted: bool,
+    /// Most values of a text: what is kept of each takes memory.
+    pub values_n_max: usize,
+    /// Most arrays and objects inside of one another: each takes stack.
+    pub depth_max: usize,
+    /// Writes a number, of which it gets the text.
+    pub number: fn(&str) -> Cow<'_, str>,
+}
+
+/// The same value in one writing; `None` when `json` is not JSON, or beyond the bounds.
+pub fn rewritten(json: &[u8], by: &Rewrite) -> Option<Vec<u8>> {
+    let mut written = Vec::with_capacity(json.len());
+    write(str::from_utf8(json).ok()?, &[], by, |part| written.extend_from_slice(part.as_bytes()))?;
+    Some(written)
+}
+
+fn write(text: &str, cuts: &[usize], by: &Rewrite, flush: impl FnMut(&str)) -> Option<()> {
+    let mut values = Values { cuts, by, left_n: by.values_n_max, open: Vec::new(), closed: Vec::new() };
+    let mut scan = Scan::new(text);
+    let whole = values.value(&mut scan, by.depth_max)?;
+    let capacity = text.len().min(2 * CHUNK_BYTES);
+    let mut writer = Writer { number: by.number, flush, text: String::with_capacity(capacity) };
     writer.value(&values.closed, &whole)?;
-    writer.digest.update(&writer.text);
-    Some(writer.digest.finalize().into())
+    (writer.flush)(&writer.text);
+    scan.next().is_none().then_some(())
 }
 
 enum Value<'a> {
@@ -54,8 +84,9 @@ struct Member<'a> {
 }
 
 /// The values of a text, without a list of their own for each array and object.
-struct Values<'a> {
-    cuts: &'a [usize],
+struct Values<'a, 'b> {
+    cuts: &'b [usize],
+    by: &'b Rewrite,
     left_n: usize,
     /// Members of what is being read.
     open: Vec<Member<'a>>,
@@ -63,27 +94,30 @@ struct Values<'a> {
     closed: Vec<Member<'a>>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> Values<'a, '_> {
     fn value(&mut self, scan: &mut Scan<'a>, depth_left: usize) -> Option<Value<'a>> {
         self.left_n = self.left_n.checked_sub(1)?;
         let first = scan.next()?;
         if self.cuts.contains(&scan.address()) {
             return scan.value().map(|_| Value::Cut);
         }
+        let from = self.open.len();
         match first {
             b'{' => {
-                let (from, inside) = (self.open.len(), depth_left.checked_sub(1)?);
+                let inside = depth_left.checked_sub(1)?;
                 scan.members(|scan, name| {
-                    let (name, value) = (decoded(name)?, self.value(scan, inside)?);
+                    let (name, value) = (name.decoded()?, self.value(scan, inside)?);
                     self.open.push(Member { name, value });
                     Some(())
                 })?;
-                // Stable: those of one name stay in their order.
-                self.open.get_mut(from..)?.sort_by(|a, b| a.name.cmp(&b.name));
+                if self.by.is_sorted {
+                    // Stable: those of one name stay in their order.
+                    self.open.get_mut(from..)?.sort_by(|a, b| a.name.cmp(&b.name));
+                }
                 Some(Value::Object(self.close(from)))
             }
             b'[' => {
-                let (from, inside) = (self.open.len(), depth_left.checked_sub(1)?);
+                let inside = depth_left.checked_sub(1)?;
                 scan.elements(|scan| {
                     let value = self.value(scan, inside)?;
                     self.open.push(Member { name: Cow::Borrowed(""), value });
@@ -93,7 +127,7 @@ impl<'a> Values<'a> {
             }
             b'"' => {
                 let (text, whole) = scan.text()?;
-                Some(if text.is_escaped { Value::Text(decoded(text)?) } else { Value::Plain(whole) })
+                Some(if text.is_escaped { Value::Text(text.decoded()?) } else { Value::Plain(whole) })
             }
             _ => scan.value().map(Value::Plain),
         }
@@ -106,33 +140,35 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Writes values in the one way in which they are hashed.
-struct Writer {
-    digest: Sha256,
+/// Writes values in one way, and passes on what it has written.
+struct Writer<F> {
+    number: fn(&str) -> Cow<'_, str>,
+    flush: F,
     text: String,
 }
 
-impl Writer {
+impl<F: FnMut(&str)> Writer<F> {
     fn value(&mut self, all: &[Member<'_>], value: &Value<'_>) -> Option<()> {
         match value {
-            Value::Plain(text) => self.push(text),
+            Value::Plain(text) if text.starts_with('"') => self.push(text),
+            Value::Plain(text) => self.push(&(self.number)(text)),
             Value::Text(text) => push_text(&mut self.text, text),
             Value::Cut => {}
-            Value::Object(range) => {
+            Value::Object(range) | Value::Array(range) => {
+                let is_object = matches!(value, Value::Object(_));
+                let (begin, end) = if is_object { ('{', '}') } else { ('[', ']') };
+                self.text.push(begin);
                 for (n, member) in all.get(range.clone())?.iter().enumerate() {
-                    self.text.push(if n == 0 { '{' } else { ',' });
-                    push_text(&mut self.text, &member.name);
-                    self.text.push(':');
+                    if n > 0 {
+                        self.text.push(',');
+                    }
+                    if is_object {
+                        push_text(&mut self.text, &member.name);
+                        self.text.push(':');
+                    }
                     self.value(all, &member.value)?;
                 }
-                self.text.push_str(if range.is_empty() { "{}" } else { "}" });
-            }
-            Value::Array(range) => {
-                for (n, element) in all.get(range.clone())?.iter().enumerate() {
-                    self.text.push(if n == 0 { '[' } else { ',' });
-                    self.value(all, &element.value)?;
-                }
-                self.text.push_str(if range.is_empty() { "[]" } else { "]" });
+                self.text.push(end);
             }
         }
         Some(())
@@ -140,11 +176,11 @@ impl Writer {
 
     fn push(&mut self, text: &str) {
         if self.text.len() + text.len() > CHUNK_BYTES {
-            self.digest.update(&self.text);
+            (self.flush)(&self.text);
             self.text.clear();
         }
         if text.len() > CHUNK_BYTES {
-            self.digest.update(text);
+            (self.flush)(text);
         } else {
             self.text.push_str(text);
         }

@@ -4,24 +4,20 @@
 //! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id that is read through it
 //! could be another one than the sender signed.
 //!
-//! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `by_value.rs` compares
-//! texts however they are written, `renderings.rs` texts of one event, `redact.rs` leaves values out, `write.rs` writes a
-//! text as JSON has it, `wide.rs` finds whole numbers that `serde_json` rounds; `text.rs` has what names mean. Nothing is
-//! turned into numbers.
+//! `scan.rs` walks over one text, `document.rs` finds what pointers name in it and compares texts of one event,
+//! `by_value.rs` writes texts again in one way and so compares them however they are written, `redact.rs` leaves values
+//! out. Nothing is turned into numbers.
 
 mod by_value;
 mod document;
-#[cfg(test)]
-mod oracle;
 mod redact;
-mod renderings;
 mod scan;
-mod text;
-mod wide;
-mod write;
+#[cfg(test)]
+mod tests;
 
-pub use document::{Document, PointerTarget, elements, find, first_elements, members, text, text_of};
+pub use by_value::{Rewrite, rewritten};
+pub use document::{
+    Document, PointerTarget, elements, find, first_elements, is_rendering, members, text, text_of,
+};
 pub use redact::RedactedPaths;
-pub use renderings::is_rendering;
-pub use wide::has_wide_integer;
-pub use write::push_text;
+pub use scan::{has_wide_integer, push_text};

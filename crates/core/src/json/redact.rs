@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::scan::Scan;
-use super::text::{decoded, unescaped};
+use super::scan::{Scan, unescaped};
 
 /// Most steps of one pointer: so deep, and no deeper, a walk calls itself.
 const STEPS_N_MAX: usize = 32;
@@ -97,7 +96,7 @@ fn walk(scan: &mut Scan<'_>, paths: &[&[String]], places: &mut Vec<Range<usize>>
     }
     match scan.next()? {
         b'{' => scan.members(|scan, name| {
-            let name = decoded(name)?;
+            let name = name.decoded()?;
             walk(scan, &below(paths, |step| step == name), places)
         }),
         b'[' => {

@@ -1,6 +1,8 @@
 //! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: validates the JSON and finds
-//! where the requested values are. Nothing is decoded or copied on the way.
+//! where the requested values are. Nothing is decoded or copied on the way. What a scanned text means, and how a text is
+//! written, is here as well.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A place in a JSON text.
@@ -19,13 +21,59 @@ pub(super) struct ScannedText<'a> {
     pub is_escaped: bool,
 }
 
+impl<'a> ScannedText<'a> {
+    /// The text, copied only when it is escaped; `None` when it is not text.
+    pub(super) fn decoded(self) -> Option<Cow<'a, str>> {
+        if self.is_escaped {
+            return serde_json::from_str(&format!("\"{}\"", self.raw)).ok().map(Cow::Owned);
+        }
+        Some(Cow::Borrowed(self.raw))
+    }
+}
+
+/// One step of a pointer (RFC 6901) as it is meant.
+pub(super) fn unescaped(token: &str) -> Cow<'_, str> {
+    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
+}
+
+/// Writes `text` behind `out` as JSON has it, with its quotes.
+pub fn push_text(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&serde_json::Value::from(text).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+}
+
+/// True when a whole number in `json` fits neither 64 bits with a sign nor 64 bits without one, so that
+/// `serde_json::Value` rounds it.
+pub fn has_wide_integer(json: &[u8]) -> bool {
+    let (mut is_in_text, mut is_escaped) = (false, false);
+    let is_between = |byte: &u8| {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_in_text = !is_in_text,
+            _ => {}
+        }
+        is_in_text || !matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E' | b'0'..=b'9')
+    };
+    let is_wide = |number: &str| {
+        let is_whole = !number.is_empty() && !number.contains(['.', 'e', 'E']);
+        is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
+    };
+    json.split(is_between).any(|number| str::from_utf8(number).is_ok_and(is_wide))
+}
+
 impl<'a> Scan<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0, open: Vec::new() }
     }
 
     /// The next byte that is not white space; it is not stepped over.
-    pub(crate) fn next(&mut self) -> Option<u8> {
+    pub(super) fn next(&mut self) -> Option<u8> {
         loop {
             match self.here()? {
                 b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
@@ -35,7 +83,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over one value and gives its text; `None` when it is not a value.
-    pub(crate) fn value(&mut self) -> Option<&'a str> {
+    pub(super) fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
         self.text_of(|scan| {
             while scan.opens()? || scan.goes_on(outside)? {}
@@ -44,19 +92,19 @@ impl<'a> Scan<'a> {
     }
 
     /// The address of what is next in memory: what a pointer found is known by it.
-    pub(crate) fn address(&self) -> usize {
+    pub(super) fn address(&self) -> usize {
         self.text.as_ptr().addr() + self.at
     }
 
     /// Steps over the text that is next: the text, and all of it with its quotes.
-    pub(crate) fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
+    pub(super) fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
         let from = self.at;
         let text = self.written()?;
         Some((text, self.text.get(from..self.at)?))
     }
 
     /// The text that `step` steps over.
-    pub(crate) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
+    pub(super) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
         let range = self.range_of(step)?;
         self.text.get(range)
     }
@@ -70,7 +118,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over the object that is next. Each of its members' names is handed to `take`, which steps over the value.
-    pub(crate) fn members(
+    pub(super) fn members(
         &mut self,
         mut take: impl FnMut(&mut Self, ScannedText<'a>) -> Option<()>,
     ) -> Option<()> {
@@ -81,7 +129,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over the array that is next; `take` steps over each of its elements.
-    pub(crate) fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+    pub(super) fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.list(b'[', take)
     }
 
@@ -262,4 +310,37 @@ fn others(word: [u8; 8]) -> u64 {
     let below = |word: u64, bound: u8| word.wrapping_sub(ONES.wrapping_mul(u64::from(bound))) & !word;
     let is = |byte: u8| below(word ^ ONES.wrapping_mul(u64::from(byte)), 1);
     (below(word, b' ') | is(b'"') | is(b'\\')) & (ONES << 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_as_serde_json_writes_it() {
+        for text in
+            ["", "plain", "é", "a \"b\"", "back\\slash", "line\nbreak", "\u{0}\u{1f}", "\u{7f} \u{2028}"]
+        {
+            let mut out = String::from("[");
+            push_text(&mut out, text);
+            assert_eq!(out, format!("[{}", serde_json::Value::from(text)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_found_and_texts_are_not_numbers() {
+        for (json, want) in [
+            ("18446744073709551615", false),
+            ("18446744073709551616", true),
+            ("[-9223372036854775808]", false),
+            ("[-9223372036854775809]", true),
+            (r#"{"a":1,"b":{"wei":12345678901234567890123}}"#, true),
+            (r#"{"a":"12345678901234567890123","b":"\\"}"#, false),
+            (r#"{"a":"\"","12345678901234567890123":1}"#, false),
+            ("[1.5e300,0.12345678901234567890123,1e2]", false),
+            ("", false),
+        ] {
+            assert_eq!(has_wide_integer(json.as_bytes()), want, "{json}");
+        }
+    }
 }

@@ -4,9 +4,8 @@
 //! before it does, and ends the rendering when that is spent.
 
 use std::cell::Cell;
-use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use minijinja::{Error, ErrorKind, Value};
 use rustix::time::{ClockId, clock_gettime};

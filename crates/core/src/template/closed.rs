@@ -8,8 +8,7 @@
 
 use minijinja::Value;
 use minijinja::machinery::ast::{
-    BinOp, BinOpKind, CallArg, Compare, CompareOpKind, Expr, ForLoop, IfExpr, Map, Slice, Stmt, UnaryOpKind,
-    WithBlock,
+    BinOp, BinOpKind, CallArg, CompareOpKind, Expr, ForLoop, Stmt, UnaryOpKind, WithBlock,
 };
 use minijinja::value::ValueKind;
 
@@ -35,11 +34,63 @@ struct Writer {
 
 type Written = Result<(), String>;
 
+/// A part of what is written.
+trait Part {
+    fn write_to(&self, writer: &mut Writer) -> Written;
+}
+
+impl Part for &str {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        writer.put(self);
+        Ok(())
+    }
+}
+
+impl Part for Expr<'_> {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        writer.expression(self)
+    }
+}
+
+impl Part for Option<Expr<'_>> {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        self.as_ref().map_or(Ok(()), |value| writer.expression(value))
+    }
+}
+
+impl Part for Vec<Stmt<'_>> {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        self.iter().try_for_each(|one| writer.statement(one))
+    }
+}
+
+/// A value through a filter.
+struct Through<'e>(&'e Expr<'e>, &'static str);
+
+impl Part for Through<'_> {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        writer.write(&[&"(", self.0, &"|", &self.1, &")"])
+    }
+}
+
+/// What stands behind `{% else %}`, if anything does.
+struct Otherwise<'e>(&'e Vec<Stmt<'e>>);
+
+impl Part for Otherwise<'_> {
+    fn write_to(&self, writer: &mut Writer) -> Written {
+        writer.write(&[&if self.0.is_empty() { "" } else { "{% else %}" }, self.0])
+    }
+}
+
 impl Writer {
     fn put(&mut self, text: &str) {
         let lines = text.bytes().filter(|byte| *byte == b'\n').count();
         self.line = self.line.saturating_add(u16::try_from(lines).unwrap_or(u16::MAX));
         self.text.push_str(text);
+    }
+
+    fn write(&mut self, parts: &[&dyn Part]) -> Written {
+        parts.iter().try_for_each(|part| part.write_to(self))
     }
 
     /// Begins a tag that stood in this line.
@@ -50,19 +101,13 @@ impl Writer {
         }
     }
 
-    fn statements(&mut self, all: &[Stmt<'_>]) -> Written {
-        all.iter().try_for_each(|one| self.statement(one))
-    }
-
     fn statement(&mut self, statement: &Stmt<'_>) -> Written {
         match statement {
-            Stmt::Template(template) => self.statements(&template.children),
+            Stmt::Template(template) => template.children.write_to(self),
             Stmt::EmitRaw(raw) => self.raw(raw.raw, raw.span().start_line),
             Stmt::EmitExpr(emit) => {
                 self.tag("{{ ", emit.span().start_line);
-                self.expression(&emit.expr)?;
-                self.put(" }}");
-                Ok(())
+                self.write(&[&emit.expr, &" }}"])
             }
             Stmt::ForLoop(each) if each.recursive => {
                 let line = each.span().start_line;
@@ -71,22 +116,15 @@ impl Writer {
             Stmt::ForLoop(each) => self.each(each, each.span().start_line),
             Stmt::IfCond(condition) => {
                 self.tag("{% if ", condition.span().start_line);
-                self.expression(&condition.expr)?;
-                self.put(" %}");
-                self.statements(&condition.true_body)?;
-                self.otherwise(&condition.false_body)?;
-                self.put("{% endif %}");
-                Ok(())
+                let otherwise = Otherwise(&condition.false_body);
+                self.write(&[&condition.expr, &" %}", &condition.true_body, &otherwise, &"{% endif %}"])
             }
             Stmt::WithBlock(with) => self.with(with, with.span().start_line),
             Stmt::Set(set) => {
                 self.lasts(&set.target)?;
                 self.tag("{% set ", set.span().start_line);
                 self.target(&set.target)?;
-                self.put(" = ");
-                self.expression(&set.expr)?;
-                self.put(" %}");
-                Ok(())
+                self.write(&[&" = ", &set.expr, &" %}"])
             }
             Stmt::SetBlock(block) => {
                 let remedy = "write {% set name = value ~ value %}";
@@ -109,30 +147,20 @@ impl Writer {
         if text.contains("endraw") {
             return Err(refused("`endraw` in a text", line, "write it otherwise"));
         }
-        let is_plain = !text.contains('{');
-        for piece in if is_plain { ["", text, ""] } else { ["{% raw %}", text, "{% endraw %}"] } {
-            self.put(piece);
-        }
-        Ok(())
+        let (begin, end) = if text.contains('{') { ("{% raw %}", "{% endraw %}") } else { ("", "") };
+        self.write(&[&begin, &text, &end])
     }
 
     fn each(&mut self, each: &ForLoop<'_>, line: u16) -> Written {
         self.tag("{% for ", line);
         self.target(&each.target)?;
-        self.put(" in ");
-        self.expression(&each.iter)?;
-        if let Some(condition) = &each.filter_expr {
-            self.put(" if ");
-            self.expression(condition)?;
-        }
-        self.put(" %}");
+        let before_condition = if each.filter_expr.is_some() { " if " } else { "" };
+        self.write(&[&" in ", &each.iter, &before_condition, &each.filter_expr, &" %}"])?;
         self.loops_n += 1;
-        self.statements(&each.body)?;
+        each.body.write_to(self)?;
         self.set.retain(|(_, loops_n)| *loops_n < self.loops_n);
         self.loops_n -= 1;
-        self.otherwise(&each.else_body)?;
-        self.put("{% endfor %}");
-        Ok(())
+        self.write(&[&Otherwise(&each.else_body), &"{% endfor %}"])
     }
 
     fn with(&mut self, with: &WithBlock<'_>, line: u16) -> Written {
@@ -140,20 +168,9 @@ impl Writer {
         for (n, (target, value)) in with.assignments.iter().enumerate() {
             self.put(if n > 0 { ", " } else { "" });
             self.target(target)?;
-            self.put(" = ");
-            self.expression(value)?;
+            self.write(&[&" = ", value])?;
         }
-        self.put(" %}");
-        self.statements(&with.body)?;
-        self.put("{% endwith %}");
-        Ok(())
-    }
-
-    fn otherwise(&mut self, body: &[Stmt<'_>]) -> Written {
-        if !body.is_empty() {
-            self.put("{% else %}");
-        }
-        self.statements(body)
+        self.write(&[&" %}", &with.body, &"{% endwith %}"])
     }
 
     /// Refuses a value that would be gone after each round of a loop, though its name was given one before: a total that
@@ -191,86 +208,69 @@ impl Writer {
 
     fn expression(&mut self, expression: &Expr<'_>) -> Written {
         match expression {
-            Expr::Var(name) => self.put(name.id),
-            Expr::Const(value) => self.constant(&value.value, line(expression))?,
-            Expr::GetAttr(get) => {
-                self.expression(&get.expr)?;
-                self.put(".");
-                self.put(get.name);
+            Expr::Var(name) => self.write(&[&name.id]),
+            Expr::Const(value) => self.constant(&value.value, line(expression)),
+            Expr::GetAttr(get) => self.write(&[&get.expr, &".", &get.name]),
+            Expr::GetItem(get) => self.write(&[&get.expr, &"[", &get.subscript_expr, &"]"]),
+            Expr::Slice(slice) => {
+                self.write(&[&Through(&slice.expr, CHARGED), &"[", &slice.start, &":", &slice.stop])?;
+                self.write(&[&":", &slice.step, &"]"])
             }
-            Expr::GetItem(get) => {
-                self.expression(&get.expr)?;
-                self.put("[");
-                self.expression(&get.subscript_expr)?;
-                self.put("]");
-            }
-            Expr::Slice(slice) => self.slice(slice)?,
             Expr::UnaryOp(operation) => match operation.op {
-                UnaryOpKind::Not => {
-                    self.put("(not ");
-                    self.expression(&operation.expr)?;
-                    self.put(")");
-                }
-                UnaryOpKind::Neg => {
-                    self.put("(-");
-                    self.through(&operation.expr, NUMBER)?;
-                    self.put(")");
-                }
+                UnaryOpKind::Not => self.write(&[&"(not ", &operation.expr, &")"]),
+                UnaryOpKind::Neg => self.write(&[&"(-", &Through(&operation.expr, NUMBER), &")"]),
             },
-            Expr::BinOp(operation) => self.operation((expression, operation))?,
-            Expr::Compare(chain) => self.compared(chain)?,
-            Expr::IfExpr(choice) => self.choice(choice)?,
+            Expr::BinOp(operation) => self.operation((expression, operation)),
+            Expr::Compare(chain) => {
+                self.write(&[&"(", &Through(&chain.expr, CHARGED)])?;
+                for next in &chain.ops {
+                    self.write(&[&comparison(next.op), &Through(&next.expr, CHARGED)])?;
+                }
+                self.write(&[&")"])
+            }
+            Expr::IfExpr(choice) => {
+                self.write(&[&"(", &choice.true_expr, &" if ", &choice.test_expr])?;
+                let before_other = if choice.false_expr.is_some() { " else " } else { "" };
+                self.write(&[&before_other, &choice.false_expr, &")"])
+            }
             Expr::Filter(filter) => {
                 if !has_filter(filter.name) {
                     return Err(unknown("filter", filter.name, line(expression)));
                 }
                 check_filter(filter.name, &filter.args, line(expression))?;
-                self.put("(");
-                filter.expr.as_ref().map_or(Ok(()), |value| self.expression(value))?;
-                self.put("|");
-                self.put(filter.name);
+                self.write(&[&"(", &filter.expr, &"|", &filter.name])?;
                 self.arguments(&filter.args)?;
-                self.put(")");
+                self.write(&[&")"])
             }
             Expr::Test(test) => {
                 if !has_test(test.name) {
                     return Err(unknown("test", test.name, line(expression)));
                 }
                 check_test(test.name, &test.args, line(expression))?;
-                self.put("(");
-                self.expression(&test.expr)?;
-                self.put(" is ");
-                self.put(test.name);
+                self.write(&[&"(", &test.expr, &" is ", &test.name])?;
                 self.arguments(&test.args)?;
-                self.put(")");
+                self.write(&[&")"])
             }
             Expr::Call(call) => {
                 match &call.expr {
-                    Expr::Var(name) if name.id == "range" => {
-                        check_range(&call.args, line(expression))?;
-                        self.put("range");
-                    }
+                    Expr::Var(name) if name.id == "range" => check_range(&call.args, line(expression))?,
                     Expr::Var(name) => return Err(unknown("function", name.id, line(expression))),
                     other => return Err(refused("a call of a value", line(other), "use a filter")),
                 }
-                self.arguments(&call.args)?;
+                self.put("range");
+                self.arguments(&call.args)
             }
-            Expr::List(list) => self.listed("[", &list.items, "]")?,
-            Expr::Tuple(tuple) => self.listed("(", &tuple.items, ",)")?,
-            Expr::Map(map) => self.map(map)?,
+            Expr::List(list) => self.listed("[", &list.items, "]"),
+            Expr::Tuple(tuple) => self.listed("(", &tuple.items, ",)"),
+            Expr::Map(map) => {
+                self.put("{");
+                for (n, (key, value)) in map.keys.iter().zip(&map.values).enumerate() {
+                    let before = if n > 0 { ", " } else { "" };
+                    self.write(&[&before, &Through(key, CHARGED), &": ", value])?;
+                }
+                self.write(&[&"}"])
+            }
         }
-        Ok(())
-    }
-
-    fn slice(&mut self, slice: &Slice<'_>) -> Written {
-        self.through(&slice.expr, CHARGED)?;
-        self.put("[");
-        for (n, bound) in [&slice.start, &slice.stop, &slice.step].into_iter().enumerate() {
-            self.put(if n > 0 { ":" } else { "" });
-            bound.as_ref().map_or(Ok(()), |bound| self.expression(bound))?;
-        }
-        self.put("]");
-        Ok(())
     }
 
     fn operation(&mut self, (expression, operation): (&Expr<'_>, &BinOp<'_>)) -> Written {
@@ -279,80 +279,22 @@ impl Writer {
             (BinOpKind::Concat, _) => {
                 self.put("([");
                 self.joined(expression)?;
-                self.put(&format!("]|{CONCAT})"));
+                self.write(&[&"]|", &CONCAT, &")"])
             }
-            (BinOpKind::ScAnd | BinOpKind::ScOr, sign) => {
-                self.put("(");
-                self.expression(left)?;
-                self.put(sign);
-                self.expression(right)?;
-                self.put(")");
-            }
+            (BinOpKind::ScAnd | BinOpKind::ScOr, sign) => self.write(&[&"(", left, &sign, right, &")"]),
             (kind, sign) => {
                 let filter = if is_calculation(kind) { NUMBER } else { CHARGED };
-                self.put("(");
-                self.through(left, filter)?;
-                self.put(sign);
-                self.through(right, filter)?;
-                self.put(")");
+                self.write(&[&"(", &Through(left, filter), &sign, &Through(right, filter), &")"])
             }
         }
-        Ok(())
-    }
-
-    fn choice(&mut self, choice: &IfExpr<'_>) -> Written {
-        self.put("(");
-        self.expression(&choice.true_expr)?;
-        self.put(" if ");
-        self.expression(&choice.test_expr)?;
-        if let Some(otherwise) = &choice.false_expr {
-            self.put(" else ");
-            self.expression(otherwise)?;
-        }
-        self.put(")");
-        Ok(())
-    }
-
-    fn map(&mut self, map: &Map<'_>) -> Written {
-        self.put("{");
-        for (n, (key, value)) in map.keys.iter().zip(&map.values).enumerate() {
-            self.put(if n > 0 { ", " } else { "" });
-            self.through(key, CHARGED)?;
-            self.put(": ");
-            self.expression(value)?;
-        }
-        self.put("}");
-        Ok(())
-    }
-
-    fn compared(&mut self, chain: &Compare<'_>) -> Written {
-        self.put("(");
-        self.through(&chain.expr, CHARGED)?;
-        for next in &chain.ops {
-            self.put(comparison(next.op));
-            self.through(&next.expr, CHARGED)?;
-        }
-        self.put(")");
-        Ok(())
     }
 
     fn listed(&mut self, begin: &str, items: &[Expr<'_>], end: &str) -> Written {
         self.put(begin);
         for (n, item) in items.iter().enumerate() {
-            self.put(if n > 0 { ", " } else { "" });
-            self.expression(item)?;
+            self.write(&[&if n > 0 { ", " } else { "" }, item])?;
         }
         self.put(if items.is_empty() { end.trim_start_matches(',') } else { end });
-        Ok(())
-    }
-
-    /// A value through a filter.
-    fn through(&mut self, value: &Expr<'_>, filter: &str) -> Written {
-        self.put("(");
-        self.expression(value)?;
-        self.put("|");
-        self.put(filter);
-        self.put(")");
         Ok(())
     }
 
@@ -361,8 +303,7 @@ impl Writer {
         match expression {
             Expr::BinOp(operation) if matches!(operation.op, BinOpKind::Concat) => {
                 self.joined(&operation.left)?;
-                self.put(", ");
-                self.expression(&operation.right)
+                self.write(&[&", ", &operation.right])
             }
             other => self.expression(other),
         }
@@ -377,11 +318,7 @@ impl Writer {
             self.put(if n > 0 { ", " } else { "" });
             match argument {
                 CallArg::Pos(value) => self.expression(value)?,
-                CallArg::Kwarg(name, value) => {
-                    self.put(name);
-                    self.put("=");
-                    self.expression(value)?;
-                }
+                CallArg::Kwarg(name, value) => self.write(&[name, &"=", value])?,
                 CallArg::PosSplat(value) | CallArg::KwargSplat(value) => {
                     return Err(refused("`*` before an argument", line(value), "write the arguments"));
                 }

@@ -24,83 +24,45 @@ pub(crate) const NUMBER: &str = "_number";
 /// Filter that joins the operands of `~`.
 pub(super) const CONCAT: &str = "_concat";
 
+/// Filters or tests of the engine by what they draw; each goes by the name of its function, and by others behind it.
+macro_rules! kept {
+    ($module:ident { $($cost:expr => $($function:ident $(or $other:ident)?),+;)+ }) => {
+        vec![$($(
+            (stringify!($function), Value::from_function($module::$function), $cost),
+            $((stringify!($other), Value::from_function($module::$function), $cost),)?
+        )+)+]
+    };
+}
+
+/// Name, function and cost.
+type Kept = (&'static str, Value, Cost);
+
 /// The filters of the engine that are kept, with what they may make of their arguments.
-fn kept_filters() -> [(&'static str, Value, Cost); 37] {
+fn kept_filters() -> Vec<Kept> {
     use Cost::{Entries, Text};
-    [
-        ("abs", Value::from_function(filters::abs), Entries),
-        ("attr", Value::from_function(filters::attr), Entries),
-        ("bool", Value::from_function(filters::bool), Entries),
-        ("capitalize", Value::from_function(filters::capitalize), Text(3)),
-        ("count", Value::from_function(filters::length), Entries),
-        ("d", Value::from_function(filters::default), Entries),
-        ("default", Value::from_function(filters::default), Entries),
-        ("dictsort", Value::from_function(filters::dictsort), Text(1)),
-        ("e", Value::from_function(filters::escape), Text(6)),
-        ("escape", Value::from_function(filters::escape), Text(6)),
-        ("first", Value::from_function(filters::first), Entries),
-        ("float", Value::from_function(filters::float), Entries),
-        ("int", Value::from_function(filters::int), Entries),
-        ("items", Value::from_function(filters::items), Entries),
-        ("last", Value::from_function(filters::last), Entries),
-        ("length", Value::from_function(filters::length), Entries),
+    let mut kept = kept!(filters {
+        Entries => abs, attr, bool, default or d, first, float, int, items, last, length or count, round;
+        Text(1) => dictsort, map, max, min, reject, rejectattr, reverse, safe, select, selectattr, sort, string, trim,
+            unique;
+        Text(3) => capitalize, lower, title, upper;
+        Text(6) => escape or e;
         // A piece takes more than the byte that it may have.
-        ("lines", Value::from_function(filters::lines), Text(8)),
-        ("list", Value::from_function(filters::list), Text(8)),
-        ("lower", Value::from_function(filters::lower), Text(3)),
-        ("map", Value::from_function(filters::map), Text(1)),
-        ("max", Value::from_function(filters::max), Text(1)),
-        ("min", Value::from_function(filters::min), Text(1)),
-        ("reject", Value::from_function(filters::reject), Text(1)),
-        ("rejectattr", Value::from_function(filters::rejectattr), Text(1)),
-        ("reverse", Value::from_function(filters::reverse), Text(1)),
-        ("round", Value::from_function(filters::round), Entries),
-        ("safe", Value::from_function(filters::safe), Text(1)),
-        ("select", Value::from_function(filters::select), Text(1)),
-        ("selectattr", Value::from_function(filters::selectattr), Text(1)),
-        ("sort", Value::from_function(filters::sort), Text(1)),
-        ("split", Value::from_function(filters::split), Text(8)),
-        ("string", Value::from_function(filters::string), Text(1)),
-        ("sum", Value::from_function(sum), Text(1)),
-        ("title", Value::from_function(filters::title), Text(3)),
-        ("trim", Value::from_function(filters::trim), Text(1)),
-        ("unique", Value::from_function(filters::unique), Text(1)),
-        ("upper", Value::from_function(filters::upper), Text(3)),
-    ]
+        Text(8) => lines, list, split;
+    });
+    kept.push(("sum", Value::from_function(sum), Text(1)));
+    kept
 }
 
 /// The tests of the engine that are kept.
-fn kept_tests() -> [(&'static str, Value, Cost); 27] {
+fn kept_tests() -> Vec<Kept> {
     use Cost::{Entries, Text};
-    [
-        ("boolean", Value::from_function(tests::is_boolean), Entries),
-        ("defined", Value::from_function(tests::is_defined), Entries),
-        ("divisibleby", Value::from_function(is_divisibleby), Entries),
-        ("endingwith", Value::from_function(tests::is_endingwith), Text(1)),
-        ("eq", Value::from_function(tests::is_eq), Text(1)),
-        ("equalto", Value::from_function(tests::is_eq), Text(1)),
-        ("even", Value::from_function(tests::is_even), Entries),
-        ("false", Value::from_function(tests::is_false), Entries),
-        ("float", Value::from_function(tests::is_float), Entries),
-        ("ge", Value::from_function(tests::is_ge), Text(1)),
-        ("gt", Value::from_function(tests::is_gt), Text(1)),
-        ("in", Value::from_function(tests::is_in), Text(1)),
-        ("integer", Value::from_function(tests::is_integer), Entries),
-        ("iterable", Value::from_function(tests::is_iterable), Entries),
-        ("le", Value::from_function(tests::is_le), Text(1)),
-        ("lower", Value::from_function(tests::is_lower), Text(1)),
-        ("lt", Value::from_function(tests::is_lt), Text(1)),
-        ("mapping", Value::from_function(tests::is_mapping), Entries),
-        ("ne", Value::from_function(tests::is_ne), Text(1)),
-        ("none", Value::from_function(tests::is_none), Entries),
-        ("number", Value::from_function(tests::is_number), Entries),
-        ("odd", Value::from_function(tests::is_odd), Entries),
-        ("sequence", Value::from_function(tests::is_sequence), Entries),
-        ("startingwith", Value::from_function(tests::is_startingwith), Text(1)),
-        ("string", Value::from_function(tests::is_string), Entries),
-        ("true", Value::from_function(tests::is_true), Entries),
-        ("undefined", Value::from_function(tests::is_undefined), Entries),
-    ]
+    let mut kept = kept!(tests {
+        Entries => is_boolean, is_defined, is_even, is_false, is_float, is_integer, is_iterable, is_mapping, is_none,
+            is_number, is_odd, is_sequence, is_string, is_true, is_undefined;
+        Text(1) => is_endingwith, is_eq or is_equalto, is_ge, is_gt, is_in, is_le, is_lower, is_lt, is_ne, is_startingwith;
+    });
+    kept.push(("is_divisibleby", Value::from_function(is_divisibleby), Entries));
+    kept.into_iter().map(|(name, test, cost)| (name.trim_start_matches("is_"), test, cost)).collect()
 }
 
 /// An environment with these filters, tests and functions alone.

@@ -1,23 +1,19 @@
-//! Who asks, and how far their word reaches.
+//! Who asks, how far their rights reach, and by which token, session or certificate they show it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use super::name::Name;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::text::Name;
 
 /// The rights of a person or of a program of theirs. Each role may do all that the roles before it may.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// May look at everything but contents: no bodies, no headers of requests, no captured answers.
@@ -136,7 +132,7 @@ impl Principal {
     pub fn key_owner(&self) -> String {
         let Self { name, role, providers, destinations } = self;
         let scope = format!("{}|{:?}|{:?}", role.as_str(), providers.names(), destinations.names());
-        let first = super::token_digest(&scope).first_chunk().copied().unwrap_or_default();
+        let first = token_digest(&scope).first_chunk().copied().unwrap_or_default();
         format!("{name}#{:016x}", u64::from_be_bytes(first))
     }
 
@@ -150,6 +146,116 @@ impl Principal {
     /// True when no name is out of reach.
     pub fn is_everywhere(&self) -> bool {
         self.providers == Reach::All && self.destinations == Reach::All
+    }
+}
+
+/// A client certificate that was verified in the handshake of its connection. Requests carry it as an extension, in an
+/// `Arc`; it does not say whether its holder may do anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Its subject, such as `CN=ledger, O=Example`.
+    pub subject: String,
+    /// Its subject alternative names, each behind its sort: `dns:`, `uri:` or `email:`.
+    pub names: Vec<String>,
+    /// SHA-256 of the whole certificate.
+    pub fingerprint: [u8; 32],
+}
+
+/// Random bytes of a token or a session.
+const RANDOM_BYTES: usize = 32;
+
+/// True for a text that so many random bytes make.
+fn is_random(text: &str) -> bool {
+    text.len() == (RANDOM_BYTES * 8).div_ceil(6)
+        && URL_SAFE_NO_PAD.decode(text).is_ok_and(|random| random.len() == RANDOM_BYTES)
+}
+
+/// What a token begins with: people, and programs that look for secrets in texts, see what it is.
+const PREFIX: &str = "hlt_";
+
+/// A token that was made at run time: `hlt_` and 256 random bits in base64url. It does not print itself.
+///
+/// It is kept as its SHA-256. A slow hash protects what can be guessed; 256 bits cannot be guessed, and a fast one lets
+/// a token be checked at every request.
+pub struct TokenText(String);
+
+impl TokenText {
+    /// The token made of these random bytes.
+    pub fn of(random: &[u8; RANDOM_BYTES]) -> Self {
+        Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
+    }
+
+    /// Parses what a caller presents; `None` when it does not have the form of such a token.
+    pub fn parse(text: &str) -> Option<Self> {
+        is_random(text.strip_prefix(PREFIX)?).then(|| Self(text.to_owned()))
+    }
+
+    /// The token itself, for the one who asked for it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The digest that it goes by.
+    pub fn digest(&self) -> [u8; 32] {
+        token_digest(&self.0)
+    }
+}
+
+/// The digest that any token goes by, also one of the configuration.
+pub fn token_digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[token]")
+    }
+}
+
+/// A session: 256 random bits in base64url. It does not print itself, and is kept as its SHA-256.
+pub struct SessionText(String);
+
+impl SessionText {
+    /// The session made of these random bytes.
+    pub fn of(random: &[u8; RANDOM_BYTES]) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(random))
+    }
+
+    /// Parses what a browser presents; `None` when it does not have the form of a session.
+    pub fn parse(text: &str) -> Option<Self> {
+        is_random(text).then(|| Self(text.to_owned()))
+    }
+
+    /// The session itself, for the browser that it is of.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The digest that it goes by.
+    pub fn digest(&self) -> [u8; 32] {
+        token_digest(&self.0)
+    }
+
+    /// What is kept of the token that it was made with, which goes by `token_digest`: only the holder of the session
+    /// can try tokens against it. A person may have made up a token of the configuration, so its own digest is kept
+    /// nowhere.
+    pub fn bound_to(&self, token_digest: &[u8; 32]) -> [u8; 32] {
+        Sha256::new_with_prefix("hooklatch session of a token\0")
+            .chain_update(&self.0)
+            .chain_update(token_digest)
+            .finalize()
+            .into()
+    }
+
+    /// True when `bound` was made of this session and the token that goes by `token_digest`.
+    pub fn is_bound(&self, bound: &[u8; 32], token_digest: &[u8; 32]) -> bool {
+        self.bound_to(token_digest).ct_eq(bound).into()
+    }
+}
+
+impl fmt::Debug for SessionText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[session]")
     }
 }
 
@@ -190,5 +296,50 @@ mod tests {
         assert!(ops.covers(&of_stripe) && !of_stripe.covers(&ops));
         assert!(admin.covers(&of_stripe) && !admin.covers(&ops) && !ops.covers(&admin));
         assert!(ops.is_everywhere() && !Principal { providers: stripe, ..ops }.is_everywhere());
+    }
+
+    #[test]
+    fn a_token_is_read_back_and_nothing_else_is_one() {
+        let token = TokenText::of(&[0xfb; 32]);
+        assert_eq!(token.reveal(), "hlt_-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s");
+        let again = TokenText::parse(token.reveal()).expect("a token");
+        assert_eq!(again.digest(), token.digest());
+        assert_ne!(TokenText::of(&[0xfa; 32]).digest(), token.digest());
+        assert_eq!(format!("{token:?}"), "[token]");
+        for other in [
+            "",
+            "hlt_",
+            token.reveal().trim_start_matches("hlt_"),
+            &token.reveal().replace("hlt_", "HLT_"),
+            token.reveal().get(..46).expect("46 bytes"),
+            &format!("{}A", token.reveal()),
+            // Bits beyond the last byte: the same bytes are written in one way alone.
+            &format!("{}t", token.reveal().get(..46).expect("46 bytes")),
+            &format!("hlt_{}", "é".repeat(22)),
+            &format!("hlt_{}", "x".repeat(1_000_000)),
+        ] {
+            assert!(TokenText::parse(other).is_none(), "{}", other.len());
+        }
+    }
+
+    #[test]
+    fn a_session_is_read_back_and_nothing_else_is_one() {
+        let session = SessionText::of(&[0xfb; 32]);
+        assert_eq!(session.reveal(), "-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s");
+        let again = SessionText::parse(session.reveal()).expect("a session");
+        assert_eq!(again.digest(), session.digest());
+        assert_eq!(format!("{again:?}"), "[session]");
+        for other in ["", "x", "hlt_-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s", &"é".repeat(22)] {
+            assert!(SessionText::parse(other).is_none(), "{other}");
+        }
+        assert!(SessionText::parse("-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_t").is_none(), "bits beyond");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_token_fits_one_session_and_one_token() {
+        let (one, other) = (SessionText::of(&[1; 32]), SessionText::of(&[2; 32]));
+        let bound = one.bound_to(&[7; 32]);
+        assert!(one.is_bound(&bound, &[7; 32]));
+        assert!(!one.is_bound(&bound, &[8; 32]) && !other.is_bound(&bound, &[7; 32]));
     }
 }

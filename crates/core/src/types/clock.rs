@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
@@ -49,32 +49,28 @@ impl Clock {
 
     /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when the machine's
     /// clock is set.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
-        match &self.source {
-            ClockSource::System(ahead_ms) => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-                .saturating_add(*ahead_ms),
-            ClockSource::Manual(shown) => shown.0.load(Ordering::SeqCst),
-        }
+        let (since, ahead_ms) = self.now();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX).saturating_add(ahead_ms)
     }
 
-    /// The same, to the nanosecond where the machine knows it: for spans.
+    /// The time of [`Clock::now_ms`], to the nanosecond where the machine knows it: for spans.
     #[cfg(feature = "otel")]
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ns(&self) -> u64 {
-        let since = match &self.source {
-            ClockSource::System(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            ClockSource::Manual(_) => std::time::Duration::ZERO,
-        };
-        let ahead_ms = match &self.source {
-            ClockSource::System(ahead_ms) => *ahead_ms,
-            ClockSource::Manual(shown) => shown.0.load(Ordering::SeqCst),
-        };
-        let ahead_ns = i128::from(ahead_ms) * 1_000_000;
-        let now_ns = i128::try_from(since.as_nanos()).unwrap_or(i128::MAX).saturating_add(ahead_ns);
-        u64::try_from(now_ns.max(0)).unwrap_or(u64::MAX)
+        let (since, ahead_ms) = self.now();
+        let now_ns = i128::try_from(since.as_nanos()).unwrap_or(i128::MAX);
+        u64::try_from(now_ns.saturating_add(i128::from(ahead_ms) * 1_000_000).max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Time since 1970 by the machine's clock, and how far this one is ahead of it. Milliseconds.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn now(&self) -> (Duration, i64) {
+        match &self.source {
+            ClockSource::System(ahead_ms) => {
+                (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), *ahead_ms)
+            }
+            ClockSource::Manual(shown) => (Duration::ZERO, shown.0.load(Ordering::SeqCst)),
+        }
     }
 
     /// Milliseconds since some moment of this process; never goes back, and cannot be set.

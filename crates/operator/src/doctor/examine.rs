@@ -58,7 +58,7 @@ impl NodeDoctor {
         let mut findings = vec![ready(&(parts.amiss)())];
         findings.extend(warnings(&parts.warnings));
         let end = |(name, files): &(&'static str, ListenerTlsConfig)| {
-            let end = tls::server_config(files).map(|made| made.not_after_s());
+            let end = tls::server_config(files).map(|made| made.not_after_s);
             (*name, end.map_err(|mistake| mistake.why))
         };
         findings.extend(certificates(&parts.listeners.iter().map(end).collect::<Vec<_>>(), now_ms));

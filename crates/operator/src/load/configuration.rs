@@ -20,9 +20,9 @@ use super::layers::{ConfigSources, DEFAULTS, Layer, Settings, toml_layer};
 use super::provider::{KnownNames, provider};
 use super::{dev, sections};
 use hooklatch_core::config::{
-    Checker, Config, ConfigLayer, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, EffectiveSetting,
-    EncryptionConfig, Environment, FetchConfig, Field, Found, LogConfig, OutboxConfig, ProviderConfig,
-    ReadValue, ReadValues, Table, TracingConfig, mark_of, open_to_all,
+    Checker, Config, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, EffectiveSetting, EncryptionConfig,
+    Environment, FetchConfig, Field, Found, LogConfig, OutboxConfig, ProviderConfig, ReadValue, ReadValues,
+    SettingLayer, Table, TracingConfig, mark_of, open_to_all,
 };
 use hooklatch_core::types::Name;
 use hooklatch_outbox::parse_destination;
@@ -194,7 +194,7 @@ fn effective(read: ReadValues, defaults: ReadValues) -> Vec<EffectiveSetting> {
     let values = joined(read.into_values());
     let settings = values.into_iter().map(|(key, value)| {
         let layer = layer(&value.source);
-        let is_default = layer == ConfigLayer::Default
+        let is_default = layer == SettingLayer::Default
             || value.text.is_some() && defaults.get(&key).is_some_and(|default| default.mark == value.mark);
         let ReadValue { source, text, secret_in, mark } = value;
         EffectiveSetting { key, value: text, secret_in, source, layer, is_default, mark }
@@ -202,12 +202,12 @@ fn effective(read: ReadValues, defaults: ReadValues) -> Vec<EffectiveSetting> {
     settings.collect()
 }
 
-fn layer(source: &str) -> ConfigLayer {
+fn layer(source: &str) -> SettingLayer {
     match source {
-        DEFAULTS_ORIGIN => ConfigLayer::Default,
-        dev::ORIGIN => ConfigLayer::Dev,
-        source if source.starts_with(ENV_PREFIX) => ConfigLayer::Environment,
-        _ => ConfigLayer::File,
+        DEFAULTS_ORIGIN => SettingLayer::Default,
+        dev::ORIGIN => SettingLayer::Dev,
+        source if source.starts_with(ENV_PREFIX) => SettingLayer::Environment,
+        _ => SettingLayer::File,
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
             found: &BTreeMap<String, EffectiveSetting>,
             key: &str,
             value: Option<&str>,
-            layer: ConfigLayer,
+            layer: SettingLayer,
             is_default: bool,
         ) {
             let setting = &found[key];
@@ -325,18 +325,24 @@ mod tests {
                 ),
             ],
         );
-        check(&found, "server.queue_n_max", Some("77"), ConfigLayer::File, false);
-        check(&found, "server.body_bytes_max", Some("1048576"), ConfigLayer::File, true);
-        check(&found, "server.listen", Some("\"127.0.0.1:8080\""), ConfigLayer::Default, true);
-        check(&found, "server.events_n_max", Some("123"), ConfigLayer::Environment, false);
-        check(&found, "admin.hosts", Some(r#"["a.internal", "b.internal"]"#), ConfigLayer::File, false);
-        check(&found, "admin.tokens[0].name", Some("\"ops\""), ConfigLayer::Environment, false);
-        check(&found, "admin.tokens[0].token", None, ConfigLayer::Environment, false);
-        check(&found, "database.url", Some("\"sqlite://x.db\""), ConfigLayer::File, false);
-        check(&found, "providers.stripe.secrets[0]", None, ConfigLayer::File, false);
-        check(&found, "providers.stripe.routes[0].on", Some(r#"["*"]"#), ConfigLayer::File, false);
-        check(&found, "destinations.billing.url", Some("\"https://u.internal/…\""), ConfigLayer::File, false);
-        check(&found, "destinations.billing.headers.x-key", None, ConfigLayer::File, false);
+        check(&found, "server.queue_n_max", Some("77"), SettingLayer::File, false);
+        check(&found, "server.body_bytes_max", Some("1048576"), SettingLayer::File, true);
+        check(&found, "server.listen", Some("\"127.0.0.1:8080\""), SettingLayer::Default, true);
+        check(&found, "server.events_n_max", Some("123"), SettingLayer::Environment, false);
+        check(&found, "admin.hosts", Some(r#"["a.internal", "b.internal"]"#), SettingLayer::File, false);
+        check(&found, "admin.tokens[0].name", Some("\"ops\""), SettingLayer::Environment, false);
+        check(&found, "admin.tokens[0].token", None, SettingLayer::Environment, false);
+        check(&found, "database.url", Some("\"sqlite://x.db\""), SettingLayer::File, false);
+        check(&found, "providers.stripe.secrets[0]", None, SettingLayer::File, false);
+        check(&found, "providers.stripe.routes[0].on", Some(r#"["*"]"#), SettingLayer::File, false);
+        check(
+            &found,
+            "destinations.billing.url",
+            Some("\"https://u.internal/…\""),
+            SettingLayer::File,
+            false,
+        );
+        check(&found, "destinations.billing.headers.x-key", None, SettingLayer::File, false);
         let secret_in = |n: u32| found[&format!("providers.stripe.secrets[{n}]")].secret_in.clone();
         assert_eq!(secret_in(0), None);
         assert_eq!(secret_in(1).as_deref(), Some("variable OTHER"));

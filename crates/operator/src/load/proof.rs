@@ -17,7 +17,7 @@ use super::kind_list::{Kinds, kind_of};
 use super::layers::{ConfigSources, Settings};
 use super::meant::{meant_name, meant_type};
 use hooklatch_core::config::{
-    Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig,
+    Config, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig, SettingLayer,
 };
 use hooklatch_core::figures::plural;
 use hooklatch_core::filter::{Place, Root};
@@ -154,7 +154,7 @@ impl Prover<'_> {
     /// Warns about a key, and names the file or variable that sets it; for a key that is not set, the file.
     fn warn(&mut self, key: &str, value: Option<&str>, why: &str, remedy: &str) {
         let is_said =
-            |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);
+            |one: &&EffectiveSetting| one.layer != SettingLayer::Default && key.starts_with(&one.key);
         let found = self.config.settings.iter().find(is_said);
         let source = found.map_or(&self.default_source, |one| &one.source).clone();
         self.push(&source, key, value, (why, remedy));

@@ -1,16 +1,13 @@
 //! The identity of an event: the first of the kind's identities that applies, else the content.
 
-use std::sync::Arc;
-
 use sha2::{Digest, Sha256};
 
-use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
-use super::source::{joined, text_at};
+use super::event::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE, joined, text_at};
 use crate::base64url_text;
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
 use hooklatch_core::json::{Document, PointerTarget};
 use hooklatch_core::types::{
-    BodyDigest, OnConflict, Renderings, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text,
+    BodyDigest, IncomingEvent, OnConflict, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text,
 };
 
 /// Prefixes of the ids that are made here or by admission: no sender's own id that starts so is taken.
@@ -24,72 +21,48 @@ const MARK_BYTES: usize = 16;
 /// Longest reason that a row stores. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
-/// The key of an event, and the rule that it was found by.
-pub(super) struct Identified {
-    pub event_id: String,
-    pub identity: String,
-    pub replay_key: Option<BodyDigest>,
-    pub window_ms: Option<i64>,
-    pub is_window_renewed: bool,
-    pub is_window_rearmed: bool,
-    pub is_repeatable: bool,
-    pub on_conflict: OnConflict,
-    pub renderings: Option<Arc<Renderings>>,
-}
-
-/// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
-/// may see two events, or that the id is missing which every event of this sender has.
-pub(crate) fn identified(
+/// Sets the key of the event, and how it was found. The error says that a part of its id is there twice, so that two
+/// readers may see two events, or that the id is missing which every event of this sender has.
+pub(super) fn identify(
     reader: &EventReader<'_>,
-    event: EventText<'_>,
-    event_type: &str,
-) -> Result<Identified, String> {
+    text: EventText<'_>,
+    event: &mut IncomingEvent,
+) -> Result<(), String> {
     let mut first_why = None;
     // Whether a part that no signature covers could have led to another identity: who took it out comes here.
     let mut is_open = false;
-    for spec in reader.spec.identity.iter().filter(|spec| applies(spec, event_type, event.document)) {
-        match key(reader, spec, event, event_type)? {
+    for spec in reader.spec.identity.iter().filter(|spec| applies(spec, &event.event_type, text.document)) {
+        match key(reader, spec, text, &event.event_type)? {
             Ok(event_id) => {
-                let on_conflict = reader.on_conflict.unwrap_or(spec.on_conflict);
-                return Ok(Identified {
-                    event_id,
-                    identity: rule(spec),
-                    replay_key: replay_key(reader, spec, is_open, event, event_type),
-                    window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
-                    is_window_renewed: spec.window_renews,
-                    is_window_rearmed: spec.window_rearms,
-                    is_repeatable: is_repeatable(spec, event.document),
-                    on_conflict,
-                    renderings: spec.renderings.clone().filter(|_| on_conflict == OnConflict::Copy),
-                });
+                event.key.event_id = event_id;
+                event.identity = rule(spec);
+                event.replay_key = replay_key(reader, spec, is_open, text, &event.event_type);
+                event.window_ms = spec.window_s.map(|window_s| i64::from(window_s) * 1_000);
+                event.is_window_renewed = spec.window_renews;
+                event.is_window_rearmed = spec.window_rearms;
+                event.is_repeatable = is_repeatable(spec, text.document);
+                event.on_conflict = reader.on_conflict.unwrap_or(spec.on_conflict);
+                let is_copy = event.on_conflict == OnConflict::Copy;
+                event.renderings = spec.renderings.clone().filter(|_| is_copy);
+                return Ok(());
             }
             Err(why) => first_why = first_why.or(Some(why)),
         }
         is_open |= !spec.signed;
     }
     let why = first_why.as_deref().unwrap_or("no identity applies");
-    match &reader.spec.id_needed {
-        Some(remedy) => Err(format!("{why}: {remedy}")),
-        None => Ok(by_content(reader, event, event_type, why)),
+    if let Some(remedy) = &reader.spec.id_needed {
+        return Err(format!("{why}: {remedy}"));
     }
-}
-
-/// Nothing is where the kind looks: equal content of one type is one event.
-fn by_content(reader: &EventReader<'_>, event: EventText<'_>, event_type: &str, why: &str) -> Identified {
+    // Nothing is where the kind looks: equal content of one type is one event.
     let is_signed = reader.spec.identity.iter().all(|spec| spec.signed);
     let why: String =
         why.chars().filter(|c| !c.is_control()).scan(0, |n, c| room(n, c, WHY_BYTES_MAX)).collect();
-    Identified {
-        event_id: composed(CONTENT, event_type, &[], event.digest),
-        identity: format!("content/1{WANTING}{why}"),
-        replay_key: if is_signed { None } else { text_key(reader, &Sources::default(), event) },
-        window_ms: None,
-        is_window_renewed: false,
-        is_window_rearmed: false,
-        is_repeatable: false,
-        on_conflict: reader.on_conflict.unwrap_or_default(),
-        renderings: None,
-    }
+    event.key.event_id = composed(CONTENT, &event.event_type, &[], text.digest);
+    event.identity = format!("content/1{WANTING}{why}");
+    event.replay_key = if is_signed { None } else { text_key(reader, &Sources::default(), text) };
+    event.on_conflict = reader.on_conflict.unwrap_or_default();
+    Ok(())
 }
 
 /// The key as `spec` makes it, or why it has none.

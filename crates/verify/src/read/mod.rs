@@ -4,26 +4,18 @@
 //! duplicate key on an id's path makes the event unreadable. An unreadable event is still an event, under an
 //! id of our own, so that it is kept and shown.
 //!
-//! Reading order: `events.rs` (`read`) splits a request, with `body.rs` (the JSON text of a body), `batch.rs` (requests
-//! of several events) and `event.rs` (one event); `identity.rs` finds its identity; `search.rs` the other ids that
-//! operators find it by; `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs`
-//! blank secrets before anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here
+//! Reading order: `events.rs` (`read`) splits a request, `event.rs` reads one event, `identity.rs` finds its identity.
+//! `headers.rs` blanks secrets before anything is kept. `fields.rs` is for kinds that verify with code. Nothing here
 //! checks signatures: a `Verified` proves them.
 
-mod batch;
-mod body;
 mod event;
 mod events;
 mod fields;
 mod headers;
 mod identity;
-mod reader;
-mod redact;
-mod search;
-mod source;
-mod xml;
 
 pub use events::{EVENTS_N_MAX, ReadAs, answer, read, stored};
-pub use fields::{Json, json_elements, json_is_missing, json_members, json_raw, json_text, json_with};
+pub use fields::{
+    Json, json_elements, json_is_missing, json_members, json_raw, json_text, json_with, xml_as_json,
+};
 pub use headers::{covered_header, kept_headers, shown_value, without as without_secrets};
-pub use xml::xml_as_json;

@@ -1,16 +1,18 @@
-//! The file as a whole: the description of one kind of sender.
+//! The file as a whole: the description of one kind of sender; the response that it expects, and for how long it can be
+//! made to send an event again.
+
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-use super::answer::AnswerSpec;
-use super::event::EventSpec;
+use super::event::{EventSpec, Source};
 use super::fetch::{ConfirmSpec, FetchSpec};
 use super::handshake::HandshakeSpec;
-use super::resend::Resend;
-use super::setting::{DevKey, SettingSpec};
+use super::misfits::{HORIZON_H_MAX, REMEDY, bounded};
+use super::setting::{AcceptSpec, DevKey, SettingSpec, WhoseSpec};
 use super::signature::{Scheme, SignatureSpec, Weakness};
-use super::source::Source;
-use super::whose::{AcceptSpec, WhoseSpec};
+use hooklatch_core::mistakes::Mistake;
 
 /// One kind of sender, as its folder describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -228,5 +230,75 @@ impl Spec {
             bytes_min => bytes_min,
         };
         self.setting.iter().map(move |one| (one.name.as_str(), floor(one))).filter(|(_, floor)| *floor > 0)
+    }
+}
+
+/// The response that the sender expects instead of our JSON.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSpec {
+    /// Status of the answer, 200 to 299.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// Body of the answer, as it is.
+    pub body: String,
+    /// Content type of that body.
+    pub content_type: String,
+    /// Name of a member of the request's body that the sender wants back: where it is there, the answer is an object with
+    /// that member alone, as received, instead of `body`.
+    pub echo: Option<String>,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+/// Time for which a person, or a call to the sender's API, can have an event sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resend {
+    /// Hours after it happened.
+    Hours(u32),
+    /// For as long as the sender has the event, and its documentation names no end.
+    Unbounded,
+}
+
+impl Resend {
+    pub fn check(self) -> Result<(), Mistake> {
+        match self {
+            Self::Hours(hours) => bounded("resend_h", hours, HORIZON_H_MAX).map_err(|mistake| {
+                let why =
+                    format!("{}, \"unbounded\", or leave it out where none is known", mistake.flaw.brief());
+                Mistake::said(mistake.key, why, REMEDY)
+            }),
+            Self::Unbounded => Ok(()),
+        }
+    }
+}
+
+struct HoursOrUnbounded;
+
+impl Visitor<'_> for HoursOrUnbounded {
+    type Value = Resend;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of hours or \"unbounded\"")
+    }
+
+    fn visit_i64<E: Error>(self, hours: i64) -> Result<Resend, E> {
+        let hours = u32::try_from(hours).map_err(|_| E::invalid_value(Unexpected::Signed(hours), &self))?;
+        Ok(Resend::Hours(hours))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Resend, E> {
+        match text {
+            "unbounded" => Ok(Resend::Unbounded),
+            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Resend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(HoursOrUnbounded)
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::check::{NEEDS_CODE, misfit};
-use super::layout::{Layout, LayoutSlot};
-use super::pattern::{Pattern, Piece};
-use super::source::Source;
+use super::event::Source;
+use super::misfits::{NEEDS_CODE, misfit};
+use super::pattern::{Layout, LayoutSlot, Pattern, Piece};
+use crate::Hash;
 use hooklatch_core::mistakes::Mistake;
 
 /// The signature of a request.
@@ -161,6 +161,16 @@ impl Scheme {
     /// True when it is a plain hash of a text with the secret in it.
     pub fn is_hash(self) -> bool {
         matches!(self, Self::HashSha256 | Self::HashSha512)
+    }
+
+    /// The digest of its HMAC or hash.
+    pub(crate) fn hash(self) -> Hash {
+        match self {
+            Self::HmacSha1 => Hash::Sha1,
+            Self::HmacSha384 => Hash::Sha384,
+            Self::HmacSha512 | Self::HashSha512 => Hash::Sha512,
+            _ => Hash::Sha256,
+        }
     }
 
     /// True when it is an HMAC over `signed`.

@@ -1,10 +1,8 @@
 //! Describes a kind's spec in sentences: for commands, the console and docs/providers/.
 
-use super::event::EventSpec;
-use super::identity::{Identity, IdentitySpec};
+use super::event::{EventSpec, Identity, IdentitySpec, Source, Sources};
 use super::provider_toml::{Confidence, Spec};
 use super::signature::{Scheme, Weakness};
-use super::source::{Source, Sources};
 
 /// Places, in the order they are joined.
 pub fn places(sources: &Sources) -> String {

@@ -12,7 +12,7 @@ use super::messages::Judge;
 use super::query::{cursor, limit, name, query, query_within, text};
 use super::state::{ApiState, Asking, ProviderFacts};
 use hooklatch_contract::{MeView, Page, SearchHit, SettingLayer, SettingView};
-use hooklatch_core::config::{ConfigLayer, EffectiveSetting};
+use hooklatch_core::config::EffectiveSetting;
 use hooklatch_core::types::{Principal, Reach, Role};
 use hooklatch_store::{RejectedQuery, Unsearched};
 
@@ -129,12 +129,7 @@ fn setting_view(setting: &EffectiveSetting) -> SettingView {
         value: setting.value.clone(),
         is_secret: setting.value.is_none(),
         secret_in: setting.secret_in.clone(),
-        layer: match setting.layer {
-            ConfigLayer::Default => SettingLayer::Default,
-            ConfigLayer::Dev => SettingLayer::Dev,
-            ConfigLayer::File => SettingLayer::File,
-            ConfigLayer::Environment => SettingLayer::Environment,
-        },
+        layer: setting.layer,
         source: setting.source.clone(),
         is_default: setting.is_default,
     }
@@ -157,7 +152,7 @@ mod tests {
             value: Some(format!("\"{value}\"")),
             secret_in: None,
             source: "f".to_owned(),
-            layer: ConfigLayer::File,
+            layer: SettingLayer::File,
             is_default: false,
             mark: 0,
         }

@@ -1,12 +1,148 @@
-//! What the reader has read, for people who want to see what is in force.
+//! What reading a configuration reports: problems, in words for its author, and the values that are in force; and the
+//! environment of a process.
 //!
-//! It is a list of what may be shown, not of what may not: a value is here only because it was read as a number, a flag
-//! or a text, and what is read as a secret is here without itself. Of a text that looks like more than it says, the part
-//! that may open something is left out.
+//! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a secret, so values
+//! are shown for keys that are known not to be one. Of the values that were read it has those that may be shown, not those
+//! that may not: a value is here only because it was read as a number, a flag or a text, and what is read as a secret is
+//! here without itself. Of a text that looks like more than it says, the part that may open something is left out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::mistakes::Mistake;
+
+/// One thing that is wrong, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ConfigProblem {
+    /// The file, or the environment variable, that says it.
+    pub source: String,
+    /// The key as a dotted path, such as `providers.stripe.secrets[0]`; empty for the whole source.
+    pub key: String,
+    /// The value that is written there, when it cannot be a secret.
+    pub value: Option<String>,
+    /// The reason, in words: what is wrong.
+    pub why: String,
+    /// The remedy, in words: what to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.source)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        if let Some(value) = &self.value {
+            write!(f, "`{value}` ")?;
+        }
+        f.write_str(&self.why)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl ConfigProblem {
+    /// A problem whose value is not shown; `key` is empty for the whole source.
+    pub fn new(source: &str, key: &str, why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (source, key) = (source.to_owned(), key.to_owned());
+        Self { source, key, value: None, why: why.into(), remedy: remedy.into() }
+    }
+
+    /// The mistake, in the file or variable that has it.
+    pub fn of(source: &str, mistake: &Mistake) -> Self {
+        let line = mistake.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let why = format!("{line}{}", mistake.flaw.brief());
+        Self::new(source, &mistake.key, why, mistake.remedy.as_str())
+    }
+}
+
+/// The environment variables of a process. It does not print their values.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The environment that this process was started with. Variables that are not Unicode cannot be named by a config.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+            .collect()
+    }
+
+    /// Every variable, by name.
+    pub fn all(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A key of the configuration with its value and the source of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveSetting {
+    /// The key as a dotted path; lists of tables have `[0]`, `[1]`, ….
+    pub key: String,
+    /// The value as TOML writes it; `None` for a secret. Of a URL, what opens nothing.
+    pub value: Option<String>,
+    /// The variable or file that a secret stands in, where it is not written in the configuration itself.
+    pub secret_in: Option<String>,
+    /// The file or variable that says it.
+    pub source: String,
+    /// The layer that this is of.
+    pub layer: SettingLayer,
+    /// True when it is the default, in whatever layer.
+    pub is_default: bool,
+    /// Stands for the whole value in this process, secret or not: another one has another number.
+    pub mark: u64,
+}
+
+/// A layer of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingLayer {
+    /// The built-in default.
+    Default,
+    /// Set by `serve --dev`.
+    Dev,
+    /// Set in the configuration file.
+    File,
+    /// A variable of the environment.
+    Environment,
+}
+
+impl SettingLayer {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Dev => "dev",
+            Self::File => "file",
+            Self::Environment => "environment",
+        }
+    }
+}
 
 /// Last words of keys whose texts are not shown, however they were read.
 const SECRET_WORDS: [&str; 8] =
@@ -45,14 +181,11 @@ impl ReadValues {
     /// Keeps a text, unless it is a secret by its key or holds one.
     pub fn text(&mut self, key: &str, source: &str, text: &str) {
         let word = key.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or_default();
-        if SECRET_WORDS.iter().any(|one| word == *one || word.ends_with(&format!("_{one}"))) {
-            self.secret(key, source, None);
-        } else if !text.contains("://") {
-            self.plain(key, source, quoted(text));
-        } else if let Some(shown) = host_of(text) {
-            self.plain(key, source, quoted(&shown));
-        } else {
-            self.secret(key, source, None);
+        let is_secret = SECRET_WORDS.iter().any(|one| word == *one || word.ends_with(&format!("_{one}")));
+        let shown = if text.contains("://") { host_of(text) } else { Some(text.to_owned()) };
+        match shown.filter(|_| !is_secret) {
+            Some(shown) => self.plain(key, source, quoted(&shown)),
+            None => self.secret(key, source, None),
         }
         self.mark(key, text);
     }
@@ -64,24 +197,16 @@ impl ReadValues {
 
     /// Keeps of the URL of a database, which was read as a secret, what opens nothing.
     pub fn database_url(&mut self, key: &str, url: &str) {
-        let Some((source, mark)) = self.0.get(key).map(|value| (value.source.clone(), value.mark)) else {
-            return;
-        };
-        let shown = if url.starts_with("sqlite://") {
-            url.split('?').next().map(str::to_owned)
-        } else {
-            host_of(url)
-        };
-        if let Some(shown) = shown {
-            let value = ReadValue { source, text: Some(quoted(&shown)), secret_in: None, mark };
-            self.0.insert(key.to_owned(), value);
+        let path = url.starts_with("sqlite://").then(|| url.split('?').next().unwrap_or_default().to_owned());
+        if let (Some(value), Some(shown)) = (self.0.get_mut(key), path.or_else(|| host_of(url))) {
+            (value.text, value.secret_in) = (Some(quoted(&shown)), None);
         }
     }
 
     /// Keeps that there is a secret.
     pub fn secret(&mut self, key: &str, source: &str, secret_in: Option<String>) {
-        self.0
-            .insert(key.to_owned(), ReadValue { source: source.to_owned(), text: None, secret_in, mark: 0 });
+        let value = ReadValue { source: source.to_owned(), text: None, secret_in, mark: 0 };
+        self.0.insert(key.to_owned(), value);
     }
 
     /// Keeps what stands for the whole of a value, of which less is shown or nothing.

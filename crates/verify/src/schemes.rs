@@ -1,21 +1,173 @@
-//! A MAC or public-key signature over a template, carried in a header of a known layout or in the body: the
-//! schemes of most senders.
+//! The named schemes. Standard Webhooks: `v1` (HMAC-SHA-256) and `v1a` (Ed25519) over `id.timestamp.body` (source:
+//! github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md). Shared tokens and HTTP Basic, which
+//! authenticate the sender, not the content. And a MAC or public-key signature over a template, carried in a header of a
+//! known layout or in the body: the schemes of most senders.
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
-use super::believed::Believed;
-use super::encoding::decoded;
+use super::encoding::{decode_base64, decoded, same};
 use super::error::VerifyError;
-use super::filled::{SignedValues, parts};
-use super::key::Macs;
-use super::keys::Keys;
+use super::form::Form;
+use super::keys::{Keys, Macs};
 use super::public::{PublicKey, PublicScheme};
-use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header, first_present};
-use super::time::{check_time, signed_at};
-use crate::spec::{Layout, LayoutSlot, SignatureSpec};
-use hooklatch_core::json::{Document, text_of};
+use super::request::{RawRequest, SIGNATURES_N_MAX, SignedValues, deciding_header, first_present, parts};
+use super::time::{SignedAt, check_age, check_time, signed_at};
+use super::verified::Believed;
+use crate::spec::{Layout, LayoutSlot, SignatureSpec, TimeUnit};
+use hooklatch_core::json::{Document, PointerTarget, elements, text_of};
+use hooklatch_core::types::UnixMs;
+
+/// The header names of one family.
+pub(crate) struct Family {
+    pub id: String,
+    pub timestamp: String,
+    pub signature: String,
+}
+
+impl Family {
+    /// The family of a prefix such as `webhook-`.
+    pub(crate) fn of(prefix: &str) -> Self {
+        let name = |stem: &str| format!("{prefix}{stem}");
+        Self { id: name("id"), timestamp: name("timestamp"), signature: name("signature") }
+    }
+}
+
+/// Standard Webhooks under the family of names that the request carries, of those that the kind knows.
+pub(crate) fn verify_standard(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<Believed, VerifyError> {
+    let families: Vec<Family> = spec.headers.iter().map(|prefix| Family::of(prefix)).collect();
+    let present = families.iter().find(|family| request.headers.contains_key(&family.signature));
+    let Some(family) = present.or(families.first()) else {
+        return Err(VerifyError::HeaderMissing("webhook-signature".to_owned()));
+    };
+    let check = |at, received_at_ms| check_time(spec, at, received_at_ms);
+    verify_family(family, keys, request, spec.is_signed_text_needed, check)
+}
+
+/// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
+pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Result<Believed, VerifyError> {
+    let (past_s, future_s) = keys.tolerance_s();
+    let check = |at, received_at_ms| check_age(at, received_at_ms, past_s, future_s);
+    verify_family(&Family::of(prefix), keys, request, true, check)
+}
+
+/// The scheme under one family of names, with the caller's bounds for its time; and with the signed text where that
+/// detects replays, which is one more digest of all of it.
+fn verify_family(
+    family: &Family,
+    keys: &Keys,
+    request: &RawRequest,
+    is_text_needed: bool,
+    check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
+) -> Result<Believed, VerifyError> {
+    let signatures = deciding_header(&request.headers, &family.signature)?;
+    let id = deciding_header(&request.headers, &family.id)?;
+    let timestamp = deciding_header(&request.headers, &family.timestamp)?;
+    if id.is_empty() {
+        return Err(VerifyError::malformed(&family.id, "it is empty"));
+    }
+    check(signed_at(TimeUnit::S, &family.timestamp, timestamp)?, request.received_at_ms)?;
+    let parts: [&[u8]; 5] = [id.as_bytes(), b".", timestamp.as_bytes(), b".", &request.body];
+    let (mut macs, mut message) = (None, None);
+    let mut is_any_ours = false;
+    for item in signatures.split(' ').take(SIGNATURES_N_MAX) {
+        let Some((version, text)) = item.split_once(',') else { continue };
+        // Supabase Auth joins several with `, ` (hookshttp.go), which the libraries for JavaScript take.
+        let text = text.strip_suffix(',').unwrap_or(text);
+        let Some(signature) = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()) else { continue };
+        let matched = match version {
+            "v1" => macs.get_or_insert_with(|| keys.macs(&parts)).matches(None, &signature),
+            "v1a" => {
+                let message = message.get_or_insert_with(|| parts.concat());
+                keys.public_matches(PublicScheme::Ed25519, None, message, &signature)
+            }
+            _ => continue,
+        };
+        is_any_ours = true;
+        if let Some(secret_n) = matched {
+            let believed =
+                if is_text_needed { Believed::of(secret_n, &parts) } else { Believed::plain(secret_n) };
+            return Ok(believed.at(timestamp).id(id));
+        }
+    }
+    if is_any_ours {
+        Err(VerifyError::Mismatch { keys_n: keys.len() })
+    } else {
+        Err(VerifyError::malformed(&family.signature, "it holds no v1 or v1a signature"))
+    }
+}
+
+/// One of the secrets, in a header, in the query, at a JSON pointer, or in every element of a batch.
+pub(crate) fn verify_token(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<usize, VerifyError> {
+    if let Some(name) = &spec.query {
+        let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed(name, Form::TOO_MANY))?;
+        let token = form
+            .one(name)
+            .ok_or_else(|| VerifyError::malformed(name, "the query has no such value, or two"))?;
+        return keys.token_matches(token).ok_or(VerifyError::Mismatch { keys_n: keys.len() });
+    }
+    let Some(pointer) = &spec.json else {
+        let name = first_present(&request.headers, &spec.headers)?;
+        let value = deciding_header_bytes(request, name)?;
+        let value = std::str::from_utf8(value).map_err(|_| VerifyError::malformed(name, "it is not text"))?;
+        let mut token = None;
+        spec.layout.read(value, |_, slot, text| token = Some(text).filter(|_| slot == LayoutSlot::Signature));
+        let token =
+            token.ok_or_else(|| VerifyError::malformed(name, "it has another layout than the kind's"))?;
+        return matched(keys, token);
+    };
+    let missing = || VerifyError::malformed(pointer, "the body has no token there");
+    let Some(each) = &spec.each else {
+        return matched(keys, &text_of(&request.body, pointer).map_err(|_| missing())?);
+    };
+    let document = Document::parse(&request.body).ok_or_else(missing)?;
+    let PointerTarget::One(list) = document.find(each) else { return Err(missing()) };
+    let mut oldest = None;
+    for range in elements(list).ok_or_else(missing)? {
+        let element = list.get(range).unwrap_or_default();
+        oldest = oldest.max(Some(matched(keys, &text_of(element, pointer).map_err(|_| missing())?)?));
+    }
+    oldest.ok_or_else(missing)
+}
+
+fn matched(keys: &Keys, token: &str) -> Result<usize, VerifyError> {
+    keys.token_matches(token.as_bytes()).ok_or(VerifyError::Mismatch { keys_n: keys.len() })
+}
+
+/// `Authorization: Basic …` with the settings `username` and `password`. The credentials are compared as one
+/// text, so a colon in the password needs no rule.
+pub(crate) fn verify_basic(keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+    const NAME: &str = "authorization";
+    let value = deciding_header(&request.headers, NAME)?;
+    let malformed = || VerifyError::malformed(NAME, "it is not `Basic` and base64");
+    let (word, text) = value.split_once(' ').ok_or_else(malformed)?;
+    let given =
+        decode_base64(text.trim()).filter(|_| word.eq_ignore_ascii_case("basic")).ok_or_else(malformed)?;
+    let wanted = format!("{}:{}", keys.setting("username")?, keys.setting("password")?);
+    if same(wanted.as_bytes(), &given) { Ok(0) } else { Err(VerifyError::Mismatch { keys_n: 1 }) }
+}
+
+/// A token may be any text, so bytes above ASCII count as well.
+fn deciding_header_bytes<'a>(request: &'a RawRequest, name: &str) -> Result<&'a [u8], VerifyError> {
+    let mut values = request.headers.get_all(name).iter();
+    let value = values.next().ok_or_else(|| VerifyError::HeaderMissing(name.to_owned()))?;
+    if values.next().is_some() {
+        Err(VerifyError::HeaderRepeated(name.to_owned()))
+    } else {
+        Ok(value.as_bytes())
+    }
+}
 
 /// The texts in the places of the kind's layout.
 #[derive(Default)]
@@ -39,8 +191,8 @@ enum Made<'a> {
     Message(PublicScheme, Vec<u8>),
 }
 
-/// Verifies a request by the scheme of `spec`.
-pub(crate) fn verify(
+/// Verifies a request that is signed over a template.
+pub(crate) fn verify_signed(
     spec: &SignatureSpec,
     keys: &Keys,
     request: &RawRequest,
@@ -269,10 +421,11 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderValue, Method};
 
-    use super::*;
     use crate::spec::Spec;
     use crate::{DevKeys, Hash, KeyError, KeySource, SigningKey, base64_text, digest, hmac};
     use hooklatch_core::config::{KindSettings, Secret};
+
+    use super::*;
 
     /// Holds one key under one id.
     struct OneKey(&'static str, String);
@@ -313,21 +466,29 @@ mod tests {
         let wanted = VerifyError::wanted("public_keys_spki_b64", "k1");
         let mismatch = |keys: &Keys| VerifyError::Mismatch { keys_n: keys.len() };
 
-        assert_eq!(verify(spec, &sourced("k2", &ours), &request).err(), Some(wanted), "it may be fetched");
-        assert!(verify(spec, &sourced("k1", &ours), &request).is_ok());
+        assert_eq!(
+            verify_signed(spec, &sourced("k2", &ours), &request).err(),
+            Some(wanted),
+            "it may be fetched"
+        );
+        assert!(verify_signed(spec, &sourced("k1", &ours), &request).is_ok());
         let fetched = sourced("k1", &other);
         assert_eq!(
-            verify(spec, &fetched, &request).err(),
+            verify_signed(spec, &fetched, &request).err(),
             Some(mismatch(&fetched)),
             "it is here, and did not sign"
         );
         let alone = keys(&none);
-        assert_eq!(verify(spec, &alone, &request).err(), Some(mismatch(&alone)), "nobody could fetch it");
+        assert_eq!(
+            verify_signed(spec, &alone, &request).err(),
+            Some(mismatch(&alone)),
+            "nobody could fetch it"
+        );
         let mut settings = KindSettings::default();
         settings.push("public_keys_spki_b64", Some("k1"), text(&other));
         let configured = keys(&settings).with_source(Arc::new(OneKey("k1", text(&ours))));
         assert_eq!(
-            verify(spec, &configured, &request).err(),
+            verify_signed(spec, &configured, &request).err(),
             Some(mismatch(&configured)),
             "the operator's key counts"
         );
@@ -380,7 +541,7 @@ mod tests {
         };
         let judged = |url: &str, digest: &str, signed: &str, body: &[u8]| {
             let headers = [("x-ms-date", date), ("x-ms-content-sha256", digest), ("authorization", signed)];
-            verify(&spec, &keys, &sent(url, &headers, body)).map(|_| ()).map_err(|why| why.reason())
+            verify_signed(&spec, &keys, &sent(url, &headers, body)).map(|_| ()).map_err(|why| why.reason())
         };
         let (of_body, of_other) = (digest_of(body), digest_of(other));
         assert_eq!(judged(url, &of_body, &signed(body), body), Ok(()));
@@ -426,7 +587,7 @@ mod tests {
         let secret = "pagbank-token-0123456789";
         let keys = keys_of(&spec, secret);
         let judged = |body: &[u8], hash: &[u8]| {
-            verify(&spec, &keys, &sent("", &[("x-authenticity-token", &hex::encode(hash))], body))
+            verify_signed(&spec, &keys, &sent("", &[("x-authenticity-token", &hex::encode(hash))], body))
         };
         for body in [
             r#"{"id":"CHAR_1","status":"WAITING"}"#,
@@ -459,7 +620,7 @@ mod tests {
         let keys = keys_of(&spec, "pagbank-token-0123456789");
         let judged = |hashed: &str| {
             let hash = hex::encode(digest(Hash::Sha512, &[hashed.as_bytes()]));
-            verify(&spec, &keys, &sent("", &[("x-authenticity-token", &hash)], b"a=1")).is_ok()
+            verify_signed(&spec, &keys, &sent("", &[("x-authenticity-token", &hash)], b"a=1")).is_ok()
         };
         let short = Keys::new(&spec, &[Secret::new("a-short-one")], &KindSettings::default()).expect("keys");
         let too_short = short.check_strength(&Spec::parse(&text).expect("a spec")).expect_err("too short");
