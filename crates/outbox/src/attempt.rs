@@ -1,18 +1,17 @@
-//! One attempt of one leased message: decide, perhaps ask, perhaps send, and say what to settle.
+//! One attempt of one leased message: decide, perhaps ask, perhaps send, and return what to settle.
 //!
 //! It writes nothing. Between the decision to send and the first byte the lease and the stop signal are
-//! looked at once more; a message that is not sent is handed back.
+//! checked once more; a message that is not sent is handed back.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::destinations::Asked;
-use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
-use super::post::Post;
-use super::spans::attempt_of;
-use crate::traces::{AttemptSpan, Traces};
+use crate::destinations::Asked;
+use crate::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
+use crate::post::Post;
+use crate::traces::{AttemptOf, AttemptSpan, Traces};
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{AttemptResult, Clock};
 use hooklatch_store::{LeasedMessage, SettleTo, Settlement};
@@ -269,6 +268,16 @@ fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
 
 fn unsent_result(facts: &Facts) -> AttemptResult {
     if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
+}
+
+/// What names the attempt that a lease is for.
+pub(super) fn attempt_of(message: &LeasedMessage) -> AttemptOf<'_> {
+    AttemptOf {
+        key: &message.key,
+        generation: message.generation,
+        message_id: message.message_id,
+        attempt_n: message.attempt_n,
+    }
 }
 
 #[cfg(test)]

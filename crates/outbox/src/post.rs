@@ -5,16 +5,40 @@
 //! the other until nothing waits, and ends. The result of a call goes to the settler together with the message's slot,
 //! so the task does not wait for the write.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::destinations::Destination;
-use super::gate::BegunCall;
-use super::meters::Meters;
-use super::under_way::CallsUnderWay;
+use crate::destinations::Destination;
+use crate::gate::BegunCall;
+use crate::meters::Meters;
 use hooklatch_core::types::MessageId;
 use hooklatch_store::{LeaseWant, LeasedMessage};
+
+/// Fencing tokens of the messages under way, by message.
+#[derive(Debug, Default)]
+pub struct CallsUnderWay(Mutex<HashMap<MessageId, u32>>);
+
+impl CallsUnderWay {
+    /// Notes that a message is under way, under this fencing token.
+    pub fn add(&self, message_id: MessageId, attempt_n: u32) {
+        self.locked().insert(message_id, attempt_n);
+    }
+
+    /// Forgets a message that is no longer under way.
+    pub fn remove(&self, message_id: MessageId) {
+        self.locked().remove(&message_id);
+    }
+
+    /// A copy of all of them.
+    pub fn all(&self) -> HashMap<MessageId, u32> {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<MessageId, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
 /// waits in the database. One message is always let through, whatever its size.

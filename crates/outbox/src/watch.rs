@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tracing::{info, warn};
 
-use super::pause::jittered;
 use super::state::OutboxState;
+use crate::timing::jittered;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_store::{PausesEnded, Store, StoreError};

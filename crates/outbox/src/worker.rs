@@ -32,9 +32,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::pause::{jittered, pause, pause_for};
 use super::post::Post;
 use super::state::{CLOCK_SET_MS, OutboxState};
+use crate::timing::{jittered, pause, pause_for};
 use hooklatch_core::stop::{Stop, Stopper, to_end};
 use hooklatch_core::types::Name;
 use hooklatch_store::{LeaseWant, LeasedMessage, LostClaims, StoreError};

@@ -3,7 +3,7 @@
 //!
 //! Reading order: `files.rs` (what the files make), `listener.rs` (the configuration that counts now), `client.rs` (the
 //! certificate of a client), `pinned.rs` (how we ask our own listener). Whom our calls believe is not here: that is each destination's own
-//! (`crates/outbox/src/destinations/kinds/http/tls.rs`).
+//! (`crates/outbox/src/destinations/kinds/http/client.rs`).
 
 mod client;
 mod files;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::client::CONNECTION_AGE_MAX;
-use super::client_settings::ClientSettings;
-use super::error::DestinationError;
+use crate::destinations::CONNECTION_AGE_MAX;
+use crate::destinations::ClientSettings;
+use crate::destinations::DestinationError;
 use crate::policy::CallAnswer;
 use hooklatch_core::config::UnknownPolicy;
 use hooklatch_store::LeasedMessage;

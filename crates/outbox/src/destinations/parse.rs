@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use ::config::ValueKind;
+use serde::de::IgnoredAny;
 
-use super::kind::{DestinationKind, Reading, schemes_text};
-use super::kinds::kinds;
-use super::template_field::body;
+use crate::destinations::kinds::{DestinationKind, Reading, kinds, schemes_text};
 use hooklatch_core::config::{
-    DestinationConfig, Field, HttpConfig, RetryConfig, Table, Target, UnknownPolicy, entry_name,
+    BodyConfig, DestinationConfig, Field, HttpConfig, RetryConfig, Table, Target, UnknownPolicy, entry_name,
 };
-use hooklatch_core::template;
+use hooklatch_core::template::{self, Escape, Template, is_template};
 use hooklatch_core::types::Name;
 
 /// The retries of failed calls unless `retry` says otherwise.
@@ -186,4 +185,54 @@ fn timeout(table: &mut Table<'_>, lease_ms: Option<u64>) -> u64 {
         }
     }
     timeout_ms.unwrap_or(TIMEOUT_MS)
+}
+
+/// The remedy for what is not a template.
+pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
+
+/// Records what is wrong with a template; `None` after a problem.
+pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<()> {
+    if let Err(why) = Template::parse(text, escape) {
+        field.problem(format!("is not a template: {why}"), AS_IN_JINJA);
+        return None;
+    }
+    Some(())
+}
+
+/// Records a `{name}` with single braces, which nothing fills in; `None` after a problem.
+pub(super) fn double_braces(field: &Field<'_>, text: &str) -> Option<()> {
+    if let Some((old, new)) = template::single_braces(text) {
+        let problem = format!("has `{old}`, which is not filled in");
+        field.problem_shown(problem, format!("write `{new}`"));
+        return None;
+    }
+    Some(())
+}
+
+/// `body` and `content_type`, which every kind of destination has.
+pub(crate) fn body(table: &mut Table<'_>) -> Option<BodyConfig> {
+    let content_type = table.text("content_type");
+    if let Some((field, text)) = &content_type
+        && (text.is_empty() || ::http::HeaderValue::from_str(text).is_err())
+    {
+        field.problem_shown("is not a content type", "write application/json or the like");
+    }
+    let Some((field, text)) = table.text("body") else {
+        if let Some((field, _)) = content_type {
+            field.problem("is there without `body`", "write a body template or remove it");
+        }
+        return None;
+    };
+    let content_type = content_type.map_or_else(|| "application/json".to_owned(), |(_, text)| text);
+    let escape = Escape::of_content_type(&content_type);
+    template(&field, &text, escape)?;
+    // Nothing is filled in, so this is what every call would be refused for.
+    if escape == Escape::Json && !is_template(&text) && serde_json::from_str::<IgnoredAny>(&text).is_err() {
+        field.problem(
+            "is not JSON, and nothing is filled in",
+            format!("{AS_IN_JINJA}, or set content_type to what it is"),
+        );
+        return None;
+    }
+    Some(BodyConfig { template: text, content_type })
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::kind::DestinationKind;
 use super::kinds::kinds;
+use crate::destinations::kinds::DestinationKind;
 use crate::policy::tests::first_attempt;
 use hooklatch_store::LeasedMessage;
 

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::*;
-use super::facts::Facts;
-use super::rules::*;
+use super::*;
 use hooklatch_core::config::{
     DestinationConfig, Format, HttpConfig, QueryConfig, RetryConfig, StatusMeaning, Target, UnknownPolicy,
 };

@@ -10,9 +10,9 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
+use super::ids::SampleRatio;
 use super::ids::{EventTrace, TraceIds};
-use super::ratio::SampleRatio;
-use super::span::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id};
+use super::record::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id};
 use hooklatch_core::types::{Outcome, SpanContext};
 
 /// The version of the semantic conventions that the names are of.

@@ -7,17 +7,17 @@ use metrics::Counter;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use uuid::Uuid;
 
+use super::Tracer;
 use super::exporter::pause;
+use super::ids::SampleRatio;
 use super::ids::TraceIds;
 use super::otlp::{BothClocks, SpanWriter, resource};
-use super::queue::span_queue;
-use super::ratio::SampleRatio;
-use super::request::{AdmittedRequest, RequestTrace};
-use super::span::{AdmissionTimes, CommitSpan, HandlerRun, SpanRecord};
-use super::tracer::Tracer;
+use super::record::span_queue;
+use super::record::{AdmissionTimes, CommitSpan, HandlerRun, SpanRecord};
+use super::{AdmittedRequest, RequestTrace};
 use hooklatch_core::types::{Name, Outcome};
 
-fn tracer(ratio: f64, spans_n_max: usize) -> (Arc<Tracer>, super::queue::WaitingSpans) {
+fn tracer(ratio: f64, spans_n_max: usize) -> (Arc<Tracer>, super::record::WaitingSpans) {
     let (queue, waiting) = span_queue(spans_n_max, Counter::noop());
     let (ids, ratio) = (TraceIds::new(&Uuid::nil()), SampleRatio::new(ratio));
     (Arc::new(Tracer { ids, ratio, queue, is_propagated: true, is_linked: false }), waiting)

@@ -4,7 +4,7 @@
 //! and consumers know them by the record's key, which is the idempotency key. One key always goes to one
 //! partition, so a consumer meets its copies in one place. Why this client: docs/adr/0016.
 
-use super::super::kind::{DestinationKind, KindKey};
+use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// A topic of a Kafka cluster.
 pub(crate) struct Kafka;
@@ -39,7 +39,7 @@ impl DestinationKind for Kafka {
     }
 
     #[cfg(feature = "kafka")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
+    fn connect(&self) -> Option<super::Connect> {
         Some(client::connect)
     }
 }
@@ -83,11 +83,11 @@ mod client {
     use tracing::instrument::WithSubscriber;
     use tracing::{Dispatch, Metadata, Subscriber, span};
 
+    use crate::destinations::ClientSettings;
+    use crate::destinations::DestinationClient;
+    use crate::destinations::DestinationError;
     use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::{Secret, UnknownPolicy};
     use hooklatch_store::LeasedMessage;

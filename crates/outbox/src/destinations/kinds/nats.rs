@@ -3,7 +3,7 @@
 //! A stream drops what is published again under an id within its duplicate window, and reports it: that is as good as
 //! new.
 
-use super::super::kind::{DestinationKind, KindKey};
+use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// A subject that a stream of NATS `JetStream` takes.
 pub(crate) struct Nats;
@@ -36,7 +36,7 @@ impl DestinationKind for Nats {
     }
 
     #[cfg(feature = "nats")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
+    fn connect(&self) -> Option<super::Connect> {
         Some(client::connect)
     }
 }
@@ -64,11 +64,11 @@ mod client {
     use percent_encoding::percent_decode_str;
     use tokio::time::Instant;
 
+    use crate::destinations::ClientSettings;
+    use crate::destinations::DestinationClient;
+    use crate::destinations::DestinationError;
     use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;

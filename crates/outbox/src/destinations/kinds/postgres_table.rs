@@ -1,6 +1,6 @@
 //! A table in another PostgreSQL database: one row per idempotency key, whatever is sent twice.
 
-use super::super::kind::{DestinationKind, KindKey};
+use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// A table in another PostgreSQL database.
 pub(super) struct PostgresTable;
@@ -28,7 +28,7 @@ impl DestinationKind for PostgresTable {
         "write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
     }
 
-    fn connect(&self) -> Option<super::super::kind::Connect> {
+    fn connect(&self) -> Option<super::Connect> {
         Some(client::connect)
     }
 }
@@ -52,11 +52,11 @@ mod client {
     use tokio::sync::Mutex;
     use tokio::time::{Instant, timeout_at};
 
+    use crate::destinations::ClientSettings;
+    use crate::destinations::DestinationClient;
+    use crate::destinations::DestinationError;
     use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
     use crate::destinations::envelope::content_type;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;

@@ -3,7 +3,7 @@
 //!
 //! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
 
-use super::super::kind::{DestinationKind, KindKey};
+use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// An exchange of `RabbitMQ`, or of whatever speaks AMQP 0.9.1 with publisher confirms.
 pub(crate) struct Rabbitmq;
@@ -36,7 +36,7 @@ impl DestinationKind for Rabbitmq {
     }
 
     #[cfg(feature = "rabbitmq")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
+    fn connect(&self) -> Option<super::Connect> {
         Some(client::connect)
     }
 }
@@ -61,11 +61,11 @@ mod client {
     };
     use tokio::time::{Instant, timeout_at};
 
+    use crate::destinations::ClientSettings;
+    use crate::destinations::DestinationClient;
+    use crate::destinations::DestinationError;
     use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
     use crate::destinations::envelope::{content_type, metadata};
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;

@@ -3,7 +3,7 @@
 //!
 //! Redis runs a script alone and writes its effects together, so there is no moment with an entry and no marker.
 
-use super::super::kind::{DestinationKind, KindKey};
+use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// A stream of a Redis server.
 pub(crate) struct Redis;
@@ -36,7 +36,7 @@ impl DestinationKind for Redis {
     }
 
     #[cfg(feature = "redis")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
+    fn connect(&self) -> Option<super::Connect> {
         Some(client::connect)
     }
 }
@@ -52,11 +52,11 @@ mod client {
     use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script};
     use tokio::time::Instant;
 
+    use crate::destinations::ClientSettings;
+    use crate::destinations::DestinationClient;
+    use crate::destinations::DestinationError;
     use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;

@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use ::config::ValueKind;
 use ::http::{HeaderName, HeaderValue};
 
-use super::signed::HmacTemplate;
-use super::values::samples;
-use crate::destinations::kind::Reading;
-use crate::destinations::template_field::{AS_IN_JINJA, double_braces, template};
+use super::sign::HmacTemplate;
+use super::sign::samples;
+use crate::destinations::kinds::Reading;
+use crate::destinations::parse::{AS_IN_JINJA, double_braces, template};
 use hooklatch_core::config::{
     AuthConfig, BodyConfig, CaptureConfig, DestinationConfig, Field, HmacConfig, HttpConfig, QueryConfig,
     SECRET_FORMS, Secret, StatusMeaning, SuccessConfig, Table, Target, TlsConfig, UnknownPolicy, UrlRule,

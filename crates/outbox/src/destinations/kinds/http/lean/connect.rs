@@ -1,26 +1,136 @@
 //! Makes a connection: looks the name up, leaves out what may not be called, then TCP, and TLS where the address says
-//! so. Nothing of a request is sent in here.
+//! so. No byte of a request is sent in here. The socket counts how many bytes of the current request have left, and checks
+//! once more whether the destination is still there before one does.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error as TlsError};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
-use super::wire::{Seen, Wire};
+use super::Lean;
+use crate::destinations::HandshakeEnd;
 use crate::destinations::kinds::http::address::Origin;
+use crate::destinations::kinds::http::client::words;
 use hooklatch_core::net::{Allowed, lookup};
+use hooklatch_core::tls;
+
+/// Most bytes that the look before a request reads: a notice that a TLS connection is over is shorter.
+const LOOK_BYTES: usize = 64;
+
+/// What became of the current request, as far as the socket knows.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Bytes of the request that went to the system, as they are on the wire.
+    sent_n: AtomicU64,
+    /// True when the next read is the look before a request.
+    is_look: AtomicBool,
+}
+
+impl Seen {
+    /// A request begins: nothing of it has been sent, and the socket is to be looked at.
+    pub(crate) fn begin(&self) {
+        self.sent_n.store(0, Ordering::Relaxed);
+        self.is_look.store(true, Ordering::Relaxed);
+    }
+
+    /// True when the destination may have any byte of the request.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent_n() > 0
+    }
+
+    /// Bytes of the request that went to the system: no fewer than its own when all of it did.
+    pub(crate) fn sent_n(&self) -> u64 {
+        self.sent_n.load(Ordering::Relaxed)
+    }
+}
+
+/// A TCP connection that knows whether it has sent.
+pub(crate) struct Wire {
+    tcp: TcpStream,
+    seen: Arc<Seen>,
+}
+
+impl Wire {
+    pub(crate) fn new(tcp: TcpStream) -> Self {
+        Self { tcp, seen: Arc::default() }
+    }
+
+    pub(crate) fn seen(&self) -> Arc<Seen> {
+        Arc::clone(&self.seen)
+    }
+
+    fn noted(&self, wrote: io::Result<usize>) -> io::Result<usize> {
+        if let Ok(bytes_n) = wrote {
+            self.seen.sent_n.fetch_add(bytes_n as u64, Ordering::Relaxed);
+        }
+        wrote
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.seen.is_look.swap(false, Ordering::Relaxed) {
+            // The system is asked: the runtime may not know yet that the destination has closed the connection.
+            let look = buf.initialize_unfilled_to(LOOK_BYTES.min(buf.remaining()));
+            match rustix::io::read(&self.tcp, look) {
+                Ok(read_n) => {
+                    buf.advance(read_n);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = ready!(Pin::new(&mut self.tcp).poll_write(cx, buf));
+        Poll::Ready(self.noted(wrote))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = ready!(Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs));
+        Poll::Ready(self.noted(wrote))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}
 
 /// A silent connection is asked after this time whether it lives, and so often until it counts as dead.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -171,5 +281,78 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         with!(&mut *self, inner => Pin::new(inner).poll_shutdown(cx))
+    }
+}
+
+/// In TLS 1.3 a client is done before the other side has looked at its certificate: it says so within this time.
+const OBJECTION: Duration = Duration::from_millis(300);
+
+impl Lean {
+    /// Connects to `origin`, which has TLS, within `limit`.
+    pub(crate) async fn handshake(&self, origin: &Origin, limit: Duration) -> HandshakeEnd {
+        let limit = limit.min(self.connect_timeout);
+        let done = timeout(limit, async {
+            let wire = match self.connector.wire(origin).await {
+                Ok(wire) => wire,
+                Err(error) => return HandshakeEnd::Unreached(words(&*error)),
+            };
+            match self.connector.over(origin, wire).await {
+                Ok(stream) => read_response(stream).await,
+                Err(error) => refused(&error),
+            }
+        });
+        done.await
+            .unwrap_or_else(|_| HandshakeEnd::Silent(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Reads what the other side answers to our certificate, once we believe its own.
+async fn read_response(mut stream: TlsStream<Wire>) -> HandshakeEnd {
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let not_after_s = shown.and_then(|certificate| tls::not_after_s(certificate));
+    match timeout(OBJECTION, stream.read_u8()).await {
+        Ok(Err(error)) if alert(&error).is_some() => refused(&(error.into())),
+        // A server that closes the connection without an alert may do so with every silent client.
+        _ => HandshakeEnd::Well { not_after_s },
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>())
+}
+
+fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match tls_error(error) {
+        Some(TlsError::AlertReceived(alert)) => Some(*alert),
+        _ => None,
+    }
+}
+
+fn refused(error: &BoxError) -> HandshakeEnd {
+    let of_tls = error.downcast_ref::<io::Error>().and_then(tls_error);
+    match of_tls {
+        Some(TlsError::InvalidCertificate(why)) => HandshakeEnd::NotBelieved(why_not(why)),
+        Some(TlsError::AlertReceived(alert)) => HandshakeEnd::NotTaken(format!("it says {alert:?}")),
+        _ => HandshakeEnd::NoTls(words(&**error)),
+    }
+}
+
+/// The reasons that happen, in words that name the remedy.
+fn why_not(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => "no authority that is believed here has signed it".to_owned(),
+        // An authority that was created again under its old name.
+        CertificateError::BadSignature => {
+            "no authority that is believed here has signed it: one of that name has another key".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has ended".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet: is the clock of this machine right?".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name than the one that is called".to_owned()
+        }
+        CertificateError::Revoked => "it was revoked".to_owned(),
+        other => other.to_string(),
     }
 }

@@ -1,10 +1,11 @@
-//! One connection that speaks HTTP/1.1: one request at a time, each in the task that makes the call.
+//! One connection that speaks HTTP/1.1: one request at a time, each in the task that makes the call; and the idle
+//! connections of one destination.
 //!
 //! A request goes out on a connection at most once. Whether any byte of it left decides what its failure means.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -14,12 +15,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, sleep_until};
 
-use super::connect::Stream;
-use super::wire::Seen;
+use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::call::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
+use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
 
 /// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -154,6 +155,88 @@ fn move_bytes(
         && Pin::new(moving).poll(cx).is_ready()
     {
         *connection = None;
+    }
+}
+
+/// Keeps connections between calls.
+pub(crate) struct LinkPool {
+    idle_n_max: usize,
+    state: Mutex<IdleLinks>,
+}
+
+#[derive(Default)]
+struct IdleLinks {
+    /// The one that was used last is the last.
+    links: Vec<Link>,
+    /// Closes what has been idle for too long, while there is any.
+    closing: JoinSet<()>,
+    is_watched: bool,
+}
+
+impl LinkPool {
+    pub(crate) fn new(idle_n_max: usize) -> Arc<Self> {
+        Arc::new(Self { idle_n_max, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, IdleLinks> {
+        // A list of whole connections, whatever panicked beside it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection to `origin` that has not been idle for too long.
+    pub(crate) fn take(&self, origin: &Origin) -> Option<Link> {
+        loop {
+            let link = {
+                let links = &mut self.state().links;
+                let at = links.iter().rposition(|link| *link.origin == *origin)?;
+                links.remove(at)
+            };
+            if link.idle_until > Instant::now() {
+                return Some(link);
+            }
+        }
+    }
+
+    /// Keeps a connection until `link.idle_until`.
+    pub(crate) fn put(self: &Arc<Self>, link: Link) {
+        let is_late = link.idle_until <= Instant::now();
+        if self.idle_n_max == 0 || is_late {
+            return;
+        }
+        let mut state = self.state();
+        // Closed after the lock is released, so that no caller waits for it.
+        let oldest = (state.links.len() >= self.idle_n_max).then(|| state.links.remove(0));
+        state.links.push(link);
+        if !state.is_watched {
+            state.is_watched = true;
+            while state.closing.try_join_next().is_some() {}
+            state.closing.spawn(watch(Arc::downgrade(self)));
+        }
+        drop(state);
+        drop(oldest);
+    }
+
+    /// Closes what has been idle for too long; says when to look again, if anything is left.
+    fn close(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let closed: Vec<Link> = state.links.extract_if(.., |link| link.idle_until <= now).collect();
+        let next = state.links.iter().map(|link| link.idle_until).min();
+        state.is_watched = next.is_some();
+        drop(state);
+        drop(closed);
+        next
+    }
+
+    #[cfg(test)]
+    pub(crate) fn idle_n(&self) -> usize {
+        self.state().links.len()
+    }
+}
+
+async fn watch(pool: Weak<LinkPool>) {
+    while let Some(next) = pool.upgrade().and_then(|pool| pool.close()) {
+        sleep_until(next).await;
     }
 }
 
