@@ -11,18 +11,18 @@ use tracing::{debug, warn};
 use crate::destinations::Asked;
 use crate::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
 use crate::post::Post;
-use crate::traces::{AttemptOf, AttemptSpan, Traces};
+use crate::traces::{AttemptSpan, Traces};
 use hooklatch_core::stop::Stop;
-use hooklatch_core::types::{AttemptResult, Clock};
+use hooklatch_core::types::{AttemptResult, Clock, SpanContext};
 use hooklatch_store::{LeasedMessage, SettleTo, Settlement};
 
 /// The two stops that a call listens to.
 #[derive(Clone)]
-pub struct Stops {
+pub(crate) struct Stops {
     /// True: start no more calls.
-    pub stopping: Stop,
+    pub(crate) stopping: Stop,
     /// True: wait no longer for calls under way; what they lead to is unknown.
-    pub cut: Stop,
+    pub(crate) cut: Stop,
 }
 
 /// Result of one attempt, before it is a settlement.
@@ -40,14 +40,14 @@ struct AttemptOutcome {
 
 /// One message in the hands of one worker.
 pub(crate) struct Attempt<'a> {
-    pub post: &'a Post,
-    pub message: &'a LeasedMessage,
-    pub clock: &'a Clock,
-    pub stops: &'a mut Stops,
+    pub(crate) post: &'a Post,
+    pub(crate) message: &'a LeasedMessage,
+    pub(crate) clock: &'a Clock,
+    pub(crate) stops: &'a mut Stops,
     /// Time for which its call took, once there was one.
-    pub call: Option<Duration>,
+    pub(crate) call: Option<Duration>,
     /// Where its span is recorded.
-    pub traces: Option<&'a Traces>,
+    pub(crate) traces: Option<&'a Traces>,
 }
 
 impl Attempt<'_> {
@@ -181,11 +181,11 @@ impl Attempt<'_> {
     fn record_span(&self, outcome: &AttemptOutcome, began: Option<std::time::Instant>) {
         let (Some(traces), Some(began)) = (self.traces, began) else { return };
         let message = self.message;
-        let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);
-        let Some(place) = place else { return };
+        let place = traces.attempt(message).filter(|(_, span)| span.is_sampled);
+        let Some((trace, SpanContext { span_id, .. })) = place else { return };
         traces.attempted(AttemptSpan {
-            context: place.context,
-            root_id: place.root_id,
+            trace,
+            span_id,
             destination: message.destination.clone(),
             message_id: message.message_id,
             attempt_n: message.attempt_n,
@@ -268,16 +268,6 @@ fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
 
 fn unsent_result(facts: &Facts) -> AttemptResult {
     if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
-}
-
-/// What names the attempt that a lease is for.
-pub(super) fn attempt_of(message: &LeasedMessage) -> AttemptOf<'_> {
-    AttemptOf {
-        key: &message.key,
-        generation: message.generation,
-        message_id: message.message_id,
-        attempt_n: message.attempt_n,
-    }
 }
 
 #[cfg(test)]

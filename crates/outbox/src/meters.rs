@@ -14,7 +14,7 @@ use hooklatch_core::types::AttemptResult;
 const KEPT_N: usize = 256;
 
 /// How long the newest calls took.
-pub(super) struct CallTimes {
+pub(crate) struct CallTimes {
     /// In milliseconds; the newest one overwrites the oldest.
     took_ms: [AtomicU32; KEPT_N],
     calls_n: AtomicU64,
@@ -51,7 +51,7 @@ impl CallTimes {
 }
 
 /// Meters of a destination's calls. Each is looked up once.
-pub struct Meters {
+pub(crate) struct Meters {
     took: OnceLock<Histogram>,
     /// From the event's receipt until its message was done.
     age: OnceLock<Histogram>,
@@ -63,7 +63,7 @@ pub struct Meters {
 }
 
 impl Meters {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             took: OnceLock::new(),
             age: OnceLock::new(),
@@ -74,7 +74,7 @@ impl Meters {
     }
 
     /// A call took so long.
-    pub fn took(&self, destination: &str, took: Duration) {
+    pub(crate) fn took(&self, destination: &str, took: Duration) {
         let meter =
             || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
         self.took.get_or_init(meter).record(took.as_secs_f64());
@@ -82,19 +82,19 @@ impl Meters {
     }
 
     /// A message was done so long after it was made.
-    pub fn done(&self, destination: &str, age: Duration) {
+    pub(crate) fn done(&self, destination: &str, age: Duration) {
         let meter =
             || metrics::histogram!("hooklatch_message_age_seconds", "destination" => destination.to_owned());
         self.age.get_or_init(meter).record(age.as_secs_f64());
     }
 
     /// How long the newest calls took; `None` before the first.
-    pub fn newest(&self) -> Option<CallTimesView> {
+    pub(crate) fn newest(&self) -> Option<CallTimesView> {
         self.newest.view()
     }
 
     /// An attempt ended so.
-    pub fn ended(&self, destination: &str, result: AttemptResult) {
+    pub(crate) fn ended(&self, destination: &str, result: AttemptResult) {
         let meter = || {
             metrics::counter!(
                 "hooklatch_attempts_total",
@@ -111,7 +111,7 @@ impl Meters {
     }
 
     /// Attempts since the start, by result.
-    pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
         AttemptResult::ALL
             .iter()
             .zip(&self.totals)

@@ -262,7 +262,7 @@ impl Outbox {
 pub struct Handover(Arc<OutboxState>);
 
 impl Handover {
-    pub fn new(shared: Arc<OutboxState>) -> Self {
+    pub(crate) fn new(shared: Arc<OutboxState>) -> Self {
         Self(shared)
     }
 

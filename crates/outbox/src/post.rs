@@ -17,21 +17,21 @@ use hooklatch_store::{LeaseWant, LeasedMessage};
 
 /// Fencing tokens of the messages under way, by message.
 #[derive(Debug, Default)]
-pub struct CallsUnderWay(Mutex<HashMap<MessageId, u32>>);
+pub(crate) struct CallsUnderWay(Mutex<HashMap<MessageId, u32>>);
 
 impl CallsUnderWay {
     /// Notes that a message is under way, under this fencing token.
-    pub fn add(&self, message_id: MessageId, attempt_n: u32) {
+    pub(crate) fn add(&self, message_id: MessageId, attempt_n: u32) {
         self.locked().insert(message_id, attempt_n);
     }
 
     /// Forgets a message that is no longer under way.
-    pub fn remove(&self, message_id: MessageId) {
+    pub(crate) fn remove(&self, message_id: MessageId) {
         self.locked().remove(&message_id);
     }
 
     /// A copy of all of them.
-    pub fn all(&self) -> HashMap<MessageId, u32> {
+    pub(crate) fn all(&self) -> HashMap<MessageId, u32> {
         self.locked().clone()
     }
 
@@ -45,17 +45,17 @@ impl CallsUnderWay {
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// One destination on this node.
-pub struct Post {
-    pub destination: Destination,
+pub(crate) struct Post {
+    pub(crate) destination: Destination,
     /// Number of slots that are taken.
     taken_n: AtomicU32,
     /// Bytes of their bodies.
     bytes_n: AtomicU64,
     /// True when the last look found less than there were slots for: then nothing older waits, and new
     /// messages may be taken over from admission.
-    pub(super) is_drained: AtomicBool,
+    pub(crate) is_drained: AtomicBool,
     queue: Mutex<Queue>,
-    pub meters: Arc<Meters>,
+    pub(crate) meters: Arc<Meters>,
     /// The same destination before a reload, while calls to it are under way: they take slots of this one.
     before: Mutex<Option<Arc<Post>>>,
 }
@@ -68,27 +68,27 @@ struct Queue {
 }
 
 /// A message in its slot, before its call.
-pub struct Work {
-    pub message: LeasedMessage,
-    pub begun: BegunCall,
-    pub slot: OccupiedSlot,
+pub(crate) struct Work {
+    pub(crate) message: LeasedMessage,
+    pub(crate) begun: BegunCall,
+    pub(crate) slot: OccupiedSlot,
 }
 
 /// A message's place among those that this node may have taken for its destination. Free again when dropped, panics
 /// included.
-pub struct MessageSlot {
+pub(crate) struct MessageSlot {
     post: Arc<Post>,
     /// Bytes of the body that is in it.
     bytes_n: u64,
 }
 
 impl MessageSlot {
-    pub fn post(&self) -> &Arc<Post> {
+    pub(crate) fn post(&self) -> &Arc<Post> {
         &self.post
     }
 
     /// Puts a message in. Where the node's clock gives the database the time, the message is noted as under way.
-    pub(super) fn occupied_by(
+    pub(crate) fn occupied_by(
         mut self,
         message: &LeasedMessage,
         noted_in: Option<&Arc<CallsUnderWay>>,
@@ -116,7 +116,7 @@ impl Drop for MessageSlot {
 }
 
 /// A slot with a message in it, until the result of its call is written. Dropping it frees the slot.
-pub struct OccupiedSlot {
+pub(crate) struct OccupiedSlot {
     _slot: MessageSlot,
     /// The list in which the message is noted as under way, and its number there.
     under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
@@ -131,7 +131,7 @@ impl Drop for OccupiedSlot {
 }
 
 impl Post {
-    pub fn new(destination: Destination) -> Self {
+    pub(crate) fn new(destination: Destination) -> Self {
         Self {
             destination,
             taken_n: AtomicU32::new(0),
@@ -144,7 +144,7 @@ impl Post {
     }
 
     /// The same destination with other settings.
-    pub fn after(before: &Arc<Self>, destination: Destination) -> Self {
+    pub(crate) fn after(before: &Arc<Self>, destination: Destination) -> Self {
         before.forget_idle();
         let meters = Arc::clone(&before.meters);
         Self { meters, before: Mutex::new(Some(Arc::clone(before))), ..Self::new(destination) }
@@ -165,19 +165,19 @@ impl Post {
         }
     }
 
-    pub fn take(self: &Arc<Self>) -> MessageSlot {
+    pub(crate) fn take(self: &Arc<Self>) -> MessageSlot {
         self.taken_n.fetch_add(1, Ordering::Relaxed);
         MessageSlot { post: Arc::clone(self), bytes_n: 0 }
     }
 
     /// Number of slots that are taken, those of before a reload included.
-    pub fn taken_n(&self) -> u32 {
+    pub(crate) fn taken_n(&self) -> u32 {
         let before_n = self.before().as_ref().map_or(0, |before| before.taken_n());
         self.taken_n.load(Ordering::Relaxed).saturating_add(before_n)
     }
 
     /// Returns how many more may be taken now.
-    pub fn free_n(&self, ticks_ms: i64) -> u32 {
+    pub(crate) fn free_n(&self, ticks_ms: i64) -> u32 {
         self.forget_idle();
         let taken_n = self.taken_n();
         if taken_n > 0 && self.free_bytes_n() == 0 {
@@ -187,12 +187,12 @@ impl Post {
     }
 
     /// Returns how many bytes of bodies the slots may hold beside those that are in them.
-    pub fn free_bytes_n(&self) -> u64 {
+    pub(crate) fn free_bytes_n(&self) -> u64 {
         BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed))
     }
 
     /// Returns what a look asks for: at most `free_n` messages of this destination.
-    pub fn want(&self, free_n: u32) -> LeaseWant {
+    pub(crate) fn want(&self, free_n: u32) -> LeaseWant {
         LeaseWant {
             destination: self.destination.name.clone(),
             free_n,
@@ -208,7 +208,7 @@ impl Post {
 
     /// Has a message wait for its turn. `true`: one more task is to be started for it, and is counted.
     #[must_use]
-    pub fn add(&self, work: Work) -> bool {
+    pub(crate) fn add(&self, work: Work) -> bool {
         let mut queue = self.queue();
         queue.waiting.push_back(work);
         let is_task_wanted = queue.tasks_n < self.destination.config.concurrency_n;
@@ -217,7 +217,7 @@ impl Post {
     }
 
     /// Returns the next message of a counted task. `None` when nothing waits: the task ends and no longer counts.
-    pub fn next(&self) -> Option<Work> {
+    pub(crate) fn next(&self) -> Option<Work> {
         let mut queue = self.queue();
         let work = queue.waiting.pop_front();
         if work.is_none() {
@@ -227,7 +227,7 @@ impl Post {
     }
 
     /// Drops what waits: no task works on it any more.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);
         let before = self.before().clone();

@@ -36,29 +36,29 @@ use hooklatch_store::{Settlement, Store, StoreError};
 
 /// The result of a call, and the slot that is taken until it is written.
 pub(crate) struct Waiting {
-    pub settlement: Settlement,
-    pub slot: OccupiedSlot,
+    pub(crate) settlement: Settlement,
+    pub(crate) slot: OccupiedSlot,
     /// Once it waits for long, and when it answers a claim because an earlier one waits for long.
-    pub noted: Option<NotedResult>,
+    pub(crate) noted: Option<NotedResult>,
 }
 
 /// Hands settlements to the task that writes them.
-pub(super) struct Settler {
+pub(crate) struct Settler {
     // Unbounded, and yet bounded: whatever is in it has a slot.
     results: mpsc::UnboundedSender<Waiting>,
-    pub(super) behind_n: Arc<AtomicU32>,
-    pub known: UnwrittenResults,
+    pub(crate) behind_n: Arc<AtomicU32>,
+    pub(crate) known: UnwrittenResults,
     /// Notified when no more results follow.
-    pub closing: Notify,
+    pub(crate) closing: Notify,
 }
 
 /// Results that wait for long, by message. One whose lease ended meanwhile may be claimed again before they are written:
 /// then what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
-pub(super) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
+pub(crate) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 
 /// A result that is known until it is written.
-pub(super) struct NotedResult {
+pub(crate) struct NotedResult {
     known: UnwrittenResults,
     message_id: MessageId,
     attempt_n: u32,
@@ -105,7 +105,7 @@ impl Settler {
     }
 
     /// The same for one that answers a claim after that of its call: it does not wait behind the earlier one.
-    pub(super) fn settle_known(&self, settlement: Settlement, slot: OccupiedSlot) {
+    pub(crate) fn settle_known(&self, settlement: Settlement, slot: OccupiedSlot) {
         let noted = Some(self.known.note(&settlement));
         drop(self.results.send(Waiting { settlement, slot, noted }));
     }
@@ -123,13 +123,13 @@ impl Settler {
     }
 
     /// True when results wait because the database does not take them.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.behind_n.load(Ordering::Relaxed) > 0
     }
 }
 
 /// Counts one task whose results the database does not take, until it is dropped.
-pub(super) struct BehindGuard(Arc<AtomicU32>);
+pub(crate) struct BehindGuard(Arc<AtomicU32>);
 
 impl BehindGuard {
     pub(crate) fn new(behind_n: &Arc<AtomicU32>) -> Self {
@@ -155,7 +155,7 @@ const NOTED_AFTER: Duration = Duration::from_millis(200);
 
 /// The task that writes results.
 #[derive(Clone)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     shared: Arc<OutboxState>,
     turns: Arc<Semaphore>,
     turns_of_locked: Arc<Semaphore>,

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
-use crate::attempt::{Attempt, Stops, attempt_of};
+use crate::attempt::{Attempt, Stops};
 use crate::gate::BegunCall;
 use crate::post::{CallsUnderWay, MessageSlot, OccupiedSlot, Post, Work};
 use crate::settler::Settler;
@@ -25,67 +25,71 @@ use hooklatch_core::types::{Clock, Name};
 use hooklatch_store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
 
 /// A clock that is further from where it should be was set. Milliseconds.
-pub(super) const CLOCK_SET_MS: i64 = 1_000;
+pub(crate) const CLOCK_SET_MS: i64 = 1_000;
 
-pub struct OutboxState {
-    pub store: Store,
-    pub clock: Clock,
-    pub config: OutboxConfig,
+pub(crate) struct OutboxState {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) config: OutboxConfig,
     /// A reload replaces them; the holder of a slot keeps the destination that it is of.
-    pub posts: Current<BTreeMap<Name, Arc<Post>>>,
-    pub node: Arc<str>,
-    pub(super) settler: Settler,
-    pub wake: Arc<Notify>,
+    pub(crate) posts: Current<BTreeMap<Name, Arc<Post>>>,
+    pub(crate) node: Arc<str>,
+    pub(crate) settler: Settler,
+    pub(crate) wake: Arc<Notify>,
     /// Notified when slots are free again.
-    pub(super) freed: Notify,
-    pub due: DueTimes,
+    pub(crate) freed: Notify,
+    pub(crate) due: DueTimes,
     /// Looks so far: each claims under a name of its own.
-    pub looks_n: AtomicU64,
+    pub(crate) looks_n: AtomicU64,
     /// The messages that this node has under way, and their claims; where our clock gives the database the time.
-    pub under_way: Arc<CallsUnderWay>,
+    pub(crate) under_way: Arc<CallsUnderWay>,
     /// False after a part of the outbox has panicked, until it has done something well.
-    pub is_well: Arc<AtomicBool>,
+    pub(crate) is_well: Arc<AtomicBool>,
     /// The tasks that make calls.
-    pub tasks: Mutex<JoinSet<()>>,
+    pub(crate) tasks: Mutex<JoinSet<()>>,
     /// The stops that those listen to; there from the start of [`Outbox::run`](crate::Outbox::run) on.
-    pub stops: OnceLock<Stops>,
+    pub(crate) stops: OnceLock<Stops>,
     /// True when no task works here any more.
-    pub is_closed: AtomicBool,
+    pub(crate) is_closed: AtomicBool,
     /// Where spans of attempts are recorded; unset when tracing is off.
-    pub traces: OnceLock<Traces>,
+    pub(crate) traces: OnceLock<Traces>,
 }
 
 impl OutboxState {
-    pub fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name for the claims of one look, different from those of any other.
-    pub fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Where spans of attempts are recorded.
-    pub fn traces(&self) -> Option<&Traces> {
+    pub(crate) fn traces(&self) -> Option<&Traces> {
         self.traces.get()
     }
 
     /// Lets the call of a message say which attempt it is of.
-    pub fn propagate(&self, message: &mut LeasedMessage) {
-        message.traceparent = self.traces().and_then(|traces| traces.propagated(&attempt_of(message)));
+    pub(crate) fn propagate(&self, message: &mut LeasedMessage) {
+        message.traceparent = self.traces().and_then(|traces| traces.propagated(message));
     }
 
-    pub fn lease_ms(&self) -> i64 {
+    pub(crate) fn lease_ms(&self) -> i64 {
         i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX)
     }
 
-    pub async fn lease(&self, wants: &[LeaseWant], holder: &str) -> Result<Vec<LeasedMessage>, StoreError> {
+    pub(crate) async fn lease(
+        &self,
+        wants: &[LeaseWant],
+        holder: &str,
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
         self.store.message_lease(wants, self.clock.steady_ms(), self.lease_ms(), holder).await
     }
 
     /// Moves our clock on to the latest time in the database, where the database has no clock of its own: what was
     /// written before our clock was set back must not wait until it is as late again.
-    pub(super) async fn steady(&self) {
+    pub(crate) async fn steady(&self) {
         if self.store.is_own_clock() {
             return;
         }
@@ -105,12 +109,12 @@ impl OutboxState {
     }
 
     /// Slots that are taken, of all destinations.
-    pub fn taken_n(&self) -> u32 {
+    pub(crate) fn taken_n(&self) -> u32 {
         self.posts.get().values().map(|post| post.taken_n()).sum()
     }
 
     /// Frees the slot of a message whose result is written, and says what may be due sooner now.
-    pub fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
+    pub(crate) fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
         drop(slot);
         if let SettleTo::Ready { visible_at_ms } = settlement.to {
             let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
@@ -124,7 +128,7 @@ impl OutboxState {
 
     /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set forward
     /// and gives the database the time.
-    pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
+    pub(crate) async fn extend_all(&self) -> Result<(), StoreError> {
         let under_way = self.under_way.all();
         warn!(
             messages_n = under_way.len(),
@@ -138,7 +142,7 @@ impl OutboxState {
     }
 
     /// Counts a panic of a part of the outbox, which goes on; readiness knows until it has done something well.
-    pub fn panicked(&self, part: &'static str) {
+    pub(crate) fn panicked(&self, part: &'static str) {
         self.is_well.store(false, Ordering::Relaxed);
         metrics::counter!("hooklatch_panics_total", "part" => format!("outbox_{part}")).increment(1);
         error!(part, "a part of the outbox panicked; it goes on");
@@ -147,7 +151,7 @@ impl OutboxState {
 
 impl OutboxState {
     /// Schedules a message's call for its turn. Once the node has stopped working, the message's lease ends by itself.
-    pub fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
+    pub(crate) fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
         let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
         let post = Arc::clone(slot.post());
         let is_noted = !self.store.is_own_clock();
@@ -188,7 +192,7 @@ impl OutboxState {
     }
 
     /// One attempt; says what to write.
-    pub async fn attempt(
+    pub(crate) async fn attempt(
         &self,
         post: &Post,
         message: &LeasedMessage,

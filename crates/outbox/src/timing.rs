@@ -10,20 +10,20 @@ use tokio::sync::Notify;
 use hooklatch_core::stop::pass;
 
 /// Upper bound of the first wait after a failure, and of any.
-pub(super) const PAUSE_MS: (u64, u64) = (100, 5_000);
+pub(crate) const PAUSE_MS: (u64, u64) = (100, 5_000);
 /// Waits after the `failures_n`th failure in a row: exponential.
 pub(crate) async fn pause(failures_n: u32) {
     pass(pause_for(failures_n)).await;
 }
 
 /// Returns how long to wait after the `failures_n`th failure in a row.
-pub(super) fn pause_for(failures_n: u32) -> Duration {
+pub(crate) fn pause_for(failures_n: u32) -> Duration {
     let (first_ms, max_ms) = PAUSE_MS;
     jittered(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms))
 }
 
 /// Between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
-pub(super) fn jittered(bound_ms: u64) -> Duration {
+pub(crate) fn jittered(bound_ms: u64) -> Duration {
     let half_ms = bound_ms.max(2) / 2;
     Duration::from_millis(half_ms + fastrand::u64(..=half_ms))
 }
@@ -40,10 +40,10 @@ const DUE_TIMES_N_MAX: usize = 10_000;
 
 /// Due times, by the node's steady clock.
 #[derive(Default)]
-pub struct DueTimes {
+pub(crate) struct DueTimes {
     at_ms: Mutex<BTreeSet<i64>>,
     /// Notified when the next look is due sooner than was planned.
-    pub(super) replan: Notify,
+    pub(crate) replan: Notify,
 }
 
 impl DueTimes {
@@ -53,7 +53,7 @@ impl DueTimes {
 
     /// Remembers when a message is due that was just put back: as long from now as it was put back for, which is no
     /// earlier than the database will have it.
-    pub fn remember(&self, now_ms: i64, put_back_for_ms: i64) {
+    pub(crate) fn remember(&self, now_ms: i64, put_back_for_ms: i64) {
         let mut at_ms = self.at_ms();
         at_ms.insert(now_ms.saturating_add(put_back_for_ms).saturating_add(ROUNDED_MS));
         if at_ms.len() > DUE_TIMES_N_MAX {
@@ -64,12 +64,12 @@ impl DueTimes {
     }
 
     /// Returns how long until the next of those is due.
-    pub(super) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
+    pub(crate) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
         self.at_ms().first().map(|at_ms| at_ms.saturating_sub(now_ms))
     }
 
     /// Forgets what is due by now: it is looked for.
-    pub(super) fn forget_until(&self, now_ms: i64) {
+    pub(crate) fn forget_until(&self, now_ms: i64) {
         let mut at_ms = self.at_ms();
         *at_ms = at_ms.split_off(&now_ms.saturating_add(1));
     }

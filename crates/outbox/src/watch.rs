@@ -55,7 +55,7 @@ impl ClockOffset {
 }
 
 /// The clock's watch, with the finding of its last look: it is not logged at every look.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     shared: Arc<OutboxState>,
     is_far: bool,
 }

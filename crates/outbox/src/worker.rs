@@ -50,7 +50,7 @@ const LOST_FOR_MS: i64 = 60_000;
 const LOST_N_MAX: usize = 1_000;
 
 /// Time that results may take to be written after the calls were cut off.
-pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of [`Outbox::run`].
 pub(crate) struct Worker {

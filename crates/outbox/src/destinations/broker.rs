@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(4);
 const WHY_CHARS_MAX: usize = 300;
 
 /// Sends one message, once.
-pub(super) trait Broker: Send + Sync {
+pub(crate) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
     fn send<'a>(
         &'a self,
@@ -33,7 +33,7 @@ pub(super) trait Broker: Send + Sync {
 }
 
 /// One protocol: it connects and publishes, and tries neither twice.
-pub(super) trait BrokerProtocol: Send + Sync {
+pub(crate) trait BrokerProtocol: Send + Sync {
     /// A connection; clones share what is behind it.
     type Connection: Clone + Send + Sync;
 
@@ -151,7 +151,7 @@ impl<P: BrokerProtocol> Broker for BrokerConnection<P> {
 }
 
 /// A destination that is reached by `protocol`; its error says what is wrong with the url.
-pub(super) fn broker<P: BrokerProtocol + 'static>(
+pub(crate) fn broker<P: BrokerProtocol + 'static>(
     settings: &ClientSettings<'_>,
     protocol: Result<P, String>,
 ) -> Result<Box<dyn Broker>, DestinationError> {

@@ -19,9 +19,9 @@ use hooklatch_store::LeasedMessage;
 /// The times of calls to one destination. Milliseconds.
 #[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub(crate) struct Times {
     /// Longest time from connecting to the last byte of a call. Milliseconds, from 1.
-    pub timeout_ms: u64,
+    pub(crate) timeout_ms: u64,
     /// The same for a question; a question and a call fit into one lease. Milliseconds, from 1.
     pub(crate) ask_timeout_ms: u64,
     /// The time that must be left of the lease after a call. Milliseconds.
@@ -33,7 +33,7 @@ pub struct Times {
 
 impl Times {
     /// Keeps a call, and a question before it, inside the lease, whatever was configured.
-    pub fn within(lease_ms: u64, timeout_ms: u64) -> Self {
+    pub(crate) fn within(lease_ms: u64, timeout_ms: u64) -> Self {
         let margin_ms = lease_ms / 20;
         let timeout_ms = timeout_ms.min(lease_ms - 2 * margin_ms).max(1);
         let rest_ms = lease_ms.saturating_sub(timeout_ms + 2 * margin_ms);
@@ -42,13 +42,13 @@ impl Times {
     }
 
     /// Times of calls that may outlast the lease, which is prolonged four times in its length.
-    pub(super) fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
+    pub(crate) fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
         let within = Self::within(lease_ms, timeout_ms);
         Self { timeout_ms: timeout_ms.max(1), beat_ms: Some((lease_ms / 4).max(1)), ..within }
     }
 
     /// True when a call that starts now ends, at its slowest, well before the lease does.
-    pub fn fit(self, lease_until_ms: UnixMs, now_ms: UnixMs) -> bool {
+    pub(crate) fn fit(self, lease_until_ms: UnixMs, now_ms: UnixMs) -> bool {
         let left_ms = u64::try_from(lease_until_ms.saturating_sub(now_ms)).unwrap_or(0);
         let needed_ms = match self.beat_ms {
             // Until the first beats are written, late ones included.
@@ -60,16 +60,20 @@ impl Times {
 }
 
 /// One destination that messages can be sent to.
-pub struct Destination {
-    pub name: Name,
-    pub config: DestinationConfig,
-    pub times: Times,
-    pub gate: CallGate,
+pub(crate) struct Destination {
+    pub(crate) name: Name,
+    pub(crate) config: DestinationConfig,
+    pub(crate) times: Times,
+    pub(crate) gate: CallGate,
     client: DestinationClient,
 }
 
 impl Destination {
-    pub fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
+    pub(crate) fn new(
+        name: Name,
+        config: DestinationConfig,
+        lease_ms: u64,
+    ) -> Result<Self, DestinationError> {
         let times = if config.heartbeat {
             Times::with_heartbeat(lease_ms, config.timeout_ms)
         } else {
@@ -91,7 +95,7 @@ impl Destination {
     }
 
     /// The time, from the first send, that a key may be used. Milliseconds.
-    pub fn key_valid_for_ms(&self) -> i64 {
+    pub(crate) fn key_valid_for_ms(&self) -> i64 {
         key_used_for_ms(self.config.key_valid_for_ms)
     }
 
@@ -119,7 +123,7 @@ impl Destination {
 
     /// Connects to an HTTP destination and hangs up; `None` for others, and where the address is unknown without a
     /// message.
-    pub async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
+    pub(crate) async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
         match &self.client {
             DestinationClient::Http(http) => http.handshake(limit).await,
             DestinationClient::Broker(_) => None,
@@ -127,7 +131,7 @@ impl Destination {
     }
 
     /// Makes the call, once.
-    pub async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
+    pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
             Err(why) => return CallAnswer::Forbidden { why }.into(),
@@ -139,7 +143,7 @@ impl Destination {
     }
 
     /// Asks whether an earlier attempt took effect.
-    pub async fn ask(&self, message: &LeasedMessage) -> Asked {
+    pub(crate) async fn ask(&self, message: &LeasedMessage) -> Asked {
         match &self.client {
             DestinationClient::Http(http) => {
                 http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await

@@ -71,21 +71,21 @@ pub enum DestinationError {
 }
 
 /// The settings that a client is made of.
-pub(super) struct ClientSettings<'a> {
+pub(crate) struct ClientSettings<'a> {
     /// Its name in the configuration.
-    pub name: &'a Name,
+    pub(crate) name: &'a Name,
     /// The values of its keys.
-    pub config: &'a DestinationConfig,
+    pub(crate) config: &'a DestinationConfig,
     /// Longest that one call may take, from connecting to the last byte.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// Longest time for which a connection is used, however busy it is: then another one is made, to the address that the
 /// destination's name has by then. A server that was replaced may stay up and answer.
-pub(super) const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
+pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 
 /// The client of one destination.
-pub(super) enum DestinationClient {
+pub(crate) enum DestinationClient {
     /// Calls, each with an answer that has a status and a body.
     Http(Box<HttpDestination>),
     /// Publishes, and gets a yes or no.
@@ -93,11 +93,11 @@ pub(super) enum DestinationClient {
 }
 
 /// Outcome of one call.
-pub struct CallOutcome {
+pub(crate) struct CallOutcome {
     /// The answer that the policy judges.
-    pub answer: CallAnswer,
+    pub(crate) answer: CallAnswer,
     /// The piece of the answer that is kept, when the destination keeps any.
-    pub response: Option<String>,
+    pub(crate) response: Option<String>,
 }
 
 impl From<CallAnswer> for CallOutcome {
@@ -108,7 +108,7 @@ impl From<CallAnswer> for CallOutcome {
 
 /// The destination's word about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// The effect is there.
     Happened,
     /// The effect is not there.

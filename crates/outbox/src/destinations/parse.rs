@@ -188,7 +188,7 @@ fn timeout(table: &mut Table<'_>, lease_ms: Option<u64>) -> u64 {
 }
 
 /// The remedy for what is not a template.
-pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
+pub(crate) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
 
 /// Records what is wrong with a template; `None` after a problem.
 pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<()> {
@@ -200,7 +200,7 @@ pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<
 }
 
 /// Records a `{name}` with single braces, which nothing fills in; `None` after a problem.
-pub(super) fn double_braces(field: &Field<'_>, text: &str) -> Option<()> {
+pub(crate) fn double_braces(field: &Field<'_>, text: &str) -> Option<()> {
     if let Some((old, new)) = template::single_braces(text) {
         let problem = format!("has `{old}`, which is not filled in");
         field.problem_shown(problem, format!("write `{new}`"));

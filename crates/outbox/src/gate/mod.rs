@@ -28,7 +28,7 @@ const QUIET_MS_MIN: u64 = 600_000;
 const REFILLS_PER_S: i64 = 20;
 
 /// The gate of one destination.
-pub struct CallGate {
+pub(crate) struct CallGate {
     name: Name,
     /// Calls a second; 0: as many as there are.
     rate_per_s: u32,
@@ -40,15 +40,15 @@ pub struct CallGate {
     quiet_ms: i64,
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
-    pub calls: Semaphore,
+    pub(crate) calls: Semaphore,
     /// Slots for each permit when calls are quick. With `hold` it is 1: a person has to decide about every
     /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
     ahead: u32,
 }
 
 #[derive(Debug)]
-pub struct GateState {
-    pub window: Window,
+pub(crate) struct GateState {
+    pub(crate) window: Window,
     /// Permits too many since the window shrank: calls under way have them, and do not give them back.
     owed_n: u32,
     failures_n: u32,
@@ -82,7 +82,7 @@ enum CallSign {
 
 /// A call's place among those under way, free again when dropped.
 #[must_use]
-pub struct CallTurn<'a> {
+pub(crate) struct CallTurn<'a> {
     gate: &'a CallGate,
     permit: Option<SemaphorePermit<'a>>,
 }
@@ -101,7 +101,7 @@ impl Drop for CallTurn<'_> {
 
 /// A call that has started. Dropping it, in a panic as well, lets another one probe if this one did.
 #[must_use]
-pub struct BegunCall(Option<Arc<Mutex<GateState>>>);
+pub(crate) struct BegunCall(Option<Arc<Mutex<GateState>>>);
 
 impl Drop for BegunCall {
     fn drop(&mut self) {
@@ -113,7 +113,7 @@ impl Drop for BegunCall {
 }
 
 impl CallGate {
-    pub fn new(name: Name, config: &DestinationConfig) -> Self {
+    pub(crate) fn new(name: Name, config: &DestinationConfig) -> Self {
         let window = Window::new(config);
         Self {
             name,
@@ -128,7 +128,7 @@ impl CallGate {
         }
     }
 
-    pub fn state(&self) -> MutexGuard<'_, GateState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, GateState> {
         // Plain numbers: a panic elsewhere cannot leave them half-written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,7 +142,7 @@ impl CallGate {
     }
 
     /// Waits for the turn to call. It is for the call alone, not for what is written about it.
-    pub async fn turn(&self) -> CallTurn<'_> {
+    pub(crate) async fn turn(&self) -> CallTurn<'_> {
         let turn = CallTurn { gate: self, permit: self.calls.acquire().await.ok() };
         if self.calls.available_permits() == 0 {
             self.state().window.is_used_up();
@@ -214,12 +214,12 @@ impl CallGate {
     }
 
     /// True when its breaker is open.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.state().probe_at_ms.is_some()
     }
 
     /// How its breaker stands: `closed`, `open`, or `half_open` while one call probes or may probe.
-    pub fn breaker(&self, now_ms: i64) -> &'static str {
+    pub(crate) fn breaker(&self, now_ms: i64) -> &'static str {
         let state = self.state();
         match state.probe_at_ms {
             None => "closed",
@@ -234,7 +234,7 @@ impl CallGate {
     }
 
     /// Notes that a call starts.
-    pub fn started(&self) -> BegunCall {
+    pub(crate) fn started(&self) -> BegunCall {
         let mut state = self.state();
         if self.rate_per_s > 0 {
             state.budget -= 1_000;
@@ -246,7 +246,7 @@ impl CallGate {
 
     /// An attempt ended, with this status if there was one; `took` is how long its call did, `None` when nothing was
     /// sent and so nothing was learnt.
-    pub fn ended(
+    pub(crate) fn ended(
         &self,
         result: AttemptResult,
         http_status: Option<u16>,

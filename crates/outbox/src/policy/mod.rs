@@ -17,17 +17,17 @@ use hooklatch_store::LeasedMessage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Claims so far, this one included, since the first or since a person's last word to send it again.
-    pub attempt_n: u32,
+    pub(crate) attempt_n: u32,
     /// Time when the first attempt was claimed.
-    pub first_sent_at_ms: UnixMs,
+    pub(crate) first_sent_at_ms: UnixMs,
     /// Past this nothing is sent by itself.
-    pub key_valid_until_ms: UnixMs,
+    pub(crate) key_valid_until_ms: UnixMs,
     /// It is unknown whether an earlier attempt took effect.
-    pub is_uncertain: bool,
+    pub(crate) is_uncertain: bool,
     /// It was unknown when the message was claimed; a question may have settled that since.
     pub(crate) was_uncertain: bool,
     /// Time when the attempt before this one ended.
-    pub previous_ended_at_ms: Option<UnixMs>,
+    pub(crate) previous_ended_at_ms: Option<UnixMs>,
 }
 
 impl From<&LeasedMessage> for Facts {
@@ -53,7 +53,7 @@ impl Facts {
 
 /// Answer of a destination to one call, or what is known without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallAnswer {
+pub(crate) enum CallAnswer {
     /// An HTTP status, by which the answer is judged.
     Status {
         /// The HTTP status of the answer.

@@ -15,23 +15,27 @@ mod ids;
 #[cfg(feature = "otel")]
 mod otlp;
 mod record;
-#[cfg(feature = "otel")]
-#[cfg(test)]
+#[cfg(all(test, feature = "otel"))]
 mod tests;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(feature = "otel")]
-pub use exporter::SpanExporter;
 use http::HeaderMap;
-pub use record::{AdmissionTimes, AttemptSpan, CommitSpan, HandlerRun, HttpServer};
 use uuid::Uuid;
 
+#[cfg(feature = "otel")]
+pub use exporter::SpanExporter;
 use hooklatch_core::config::TracingConfig;
-use hooklatch_core::types::{Clock, EventKey, MessageId, Name, Outcome, SpanContext};
-use ids::{EventTrace, SampleRatio, TraceIds};
+use hooklatch_core::types::{Clock, EventKey, Name, Outcome, SpanContext};
+use hooklatch_store::LeasedMessage;
+use ids::{EventTrace, TraceIds};
+pub use record::{AdmissionTimes, AdmittedRequest, CommitSpan, HandlerRun};
+pub(crate) use record::{AttemptSpan, HttpServer};
 use record::{DispatchSpan, RequestSpan, SpanQueue, SpanRecord};
+
+/// The header by which a caller says which span it is in.
+const TRACEPARENT: &str = "traceparent";
 
 /// What tracing is made of, when the program starts.
 pub struct TraceOptions<'a> {
@@ -45,18 +49,28 @@ pub struct TraceOptions<'a> {
     pub clock: &'a Clock,
 }
 
-/// The header by which a caller says which span it is in.
-const TRACEPARENT: &str = "traceparent";
-
-/// Tracing as the parts of the program hold it. The default is off. Cloning is cheap.
+/// Tracing as the parts of the program hold it: off, which is the default, or the way to the exporter. Cloning is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Traces(Option<Arc<Tracer>>);
 
-/// The place of one attempt.
-#[derive(Debug, Clone, Copy)]
-pub struct AttemptPlace {
-    pub context: SpanContext,
-    pub(crate) root_id: [u8; 8],
+/// Tracing that is on.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    pub(crate) ids: TraceIds,
+    pub(crate) queue: SpanQueue,
+    /// True when calls carry the span that they are of.
+    pub(crate) is_propagated: bool,
+    /// True when a sender's own span is linked.
+    pub(crate) is_linked: bool,
+}
+
+/// An event that was dispatched later than at its admission.
+pub struct DispatchedEvent<'a> {
+    pub key: &'a EventKey,
+    pub event_type: &'a str,
+    pub generation: i32,
+    /// Number of dispatches in this generation, this one included.
+    pub dispatch_n: u32,
 }
 
 impl Traces {
@@ -75,29 +89,28 @@ impl Traces {
         self.0.as_ref().map(|_| Instant::now())
     }
 
-    /// A request with these headers, where requests are traced. What its sender says of a span of its own is looked at
-    /// only if it is believed.
+    /// A request with these headers, where requests are traced. Its sender's own span is parsed only if it is linked.
     pub fn request(&self, headers: &HeaderMap) -> Option<RequestTrace> {
-        let tracer = self.0.as_ref()?;
+        let tracer = Arc::clone(self.0.as_ref()?);
         let mut values = headers.get_all(TRACEPARENT).iter().filter(|_| tracer.is_linked);
-        // Two of them say nothing.
+        // Of two, neither counts.
         let inbound = match (values.next(), values.next()) {
             (Some(one), None) => SpanContext::parse(one.as_bytes()),
             _ => None,
         };
-        Some(RequestTrace::begun(Arc::clone(tracer), inbound))
+        Some(RequestTrace { tracer, began: Instant::now(), inbound })
     }
 
     /// Id of the trace of an event's first generation, where it is recorded.
     pub fn trace_id(&self, provider: &Name, event_id: &str) -> Option<String> {
-        let trace = self.0.as_ref()?.recorded(provider, event_id, 0)?;
+        let trace = self.0.as_ref()?.ids.recorded(provider, event_id, 0)?;
         Some(hex::encode(trace.trace_id))
     }
 
     /// Records that an event was dispatched again, or once more at an operator's request.
     pub fn dispatched(&self, event: &DispatchedEvent<'_>, began: Option<Instant>, is_failed: bool) {
         let (Some(tracer), Some(began)) = (&self.0, began) else { return };
-        if tracer.recorded(&event.key.provider, &event.key.event_id, event.generation).is_none() {
+        if tracer.ids.recorded(&event.key.provider, &event.key.event_id, event.generation).is_none() {
             return;
         }
         let span = DispatchSpan {
@@ -112,78 +125,36 @@ impl Traces {
         tracer.queue.push(SpanRecord::Dispatch(span), 1);
     }
 
-    /// The place of an attempt, where attempts are traced; it says by itself whether it is recorded.
-    pub fn attempt(&self, of: &AttemptOf<'_>) -> Option<AttemptPlace> {
-        let tracer = self.0.as_ref()?;
-        let trace = tracer.ids.of(&of.key.provider, &of.key.event_id, of.generation);
-        let context = tracer.place(&trace, trace.attempt_id(of.message_id, of.attempt_n));
-        Some(AttemptPlace { context, root_id: trace.root_id })
+    /// The trace and the span of the attempt that a lease is for, where attempts are traced; the span says whether it is
+    /// recorded.
+    pub(crate) fn attempt(&self, message: &LeasedMessage) -> Option<(EventTrace, SpanContext)> {
+        let ids = &self.0.as_ref()?.ids;
+        let trace = ids.of(&message.key.provider, &message.key.event_id, message.generation);
+        Some((trace, ids.context(&trace, trace.attempt_id(message.message_id, message.attempt_n))))
     }
 
-    /// What a call says of its attempt, where calls are to say so.
-    pub(crate) fn propagated(&self, of: &AttemptOf<'_>) -> Option<SpanContext> {
+    /// The span that the call of an attempt carries, where calls carry any.
+    pub(crate) fn propagated(&self, message: &LeasedMessage) -> Option<SpanContext> {
         self.0.as_ref().filter(|tracer| tracer.is_propagated)?;
-        Some(self.attempt(of)?.context)
+        Some(self.attempt(message)?.1)
     }
 
-    /// Records that an attempt ended, if its trace is recorded.
-    pub fn attempted(&self, span: AttemptSpan) {
-        if let Some(tracer) = self.0.as_ref().filter(|_| span.context.is_sampled) {
+    /// Records that an attempt ended.
+    pub(crate) fn attempted(&self, span: AttemptSpan) {
+        if let Some(tracer) = &self.0 {
             tracer.queue.push(SpanRecord::Attempt(span), 1);
         }
     }
 
-    /// The first span of an event's trace, for people who look for it; `None` when tracing is off.
+    /// The first span of an event's trace, for operators who look for it; `None` when tracing is off.
     pub fn root(&self, key: &EventKey, generation: i32) -> Option<SpanContext> {
-        let tracer = self.0.as_ref()?;
-        let trace: EventTrace = tracer.ids.of(&key.provider, &key.event_id, generation);
-        Some(tracer.place(&trace, trace.root_id))
+        let ids = &self.0.as_ref()?.ids;
+        let trace = ids.of(&key.provider, &key.event_id, generation);
+        Some(ids.context(&trace, trace.root_id))
     }
 }
 
-/// An event that was dispatched later than at its admission.
-pub struct DispatchedEvent<'a> {
-    pub key: &'a EventKey,
-    pub event_type: &'a str,
-    pub generation: i32,
-    /// Number of dispatches in this generation, this one included.
-    pub dispatch_n: u32,
-}
-
-/// What names an attempt.
-pub struct AttemptOf<'a> {
-    pub key: &'a EventKey,
-    pub generation: i32,
-    pub message_id: MessageId,
-    pub attempt_n: u32,
-}
-
-/// Tracing that is on.
-#[derive(Debug)]
-pub struct Tracer {
-    pub ids: TraceIds,
-    pub ratio: SampleRatio,
-    pub queue: SpanQueue,
-    /// True when calls say which span they are of.
-    pub(super) is_propagated: bool,
-    /// True when a sender's word for its own span is believed.
-    pub is_linked: bool,
-}
-
-impl Tracer {
-    /// The trace of an event, if it is recorded.
-    pub fn recorded(&self, provider: &Name, event_id: &str, generation: i32) -> Option<EventTrace> {
-        let trace = self.ids.of(provider, event_id, generation);
-        self.ratio.takes(&trace.trace_id).then_some(trace)
-    }
-
-    /// The place of a span in a trace.
-    pub fn place(&self, trace: &EventTrace, span_id: [u8; 8]) -> SpanContext {
-        SpanContext { trace_id: trace.trace_id, span_id, is_sampled: self.ratio.takes(&trace.trace_id) }
-    }
-}
-
-/// One request on its way; the task that ends its way records what became of it.
+/// One request on its way, where it is traced; the task that ends its way records what became of it.
 #[derive(Debug, Clone)]
 pub struct RequestTrace {
     tracer: Arc<Tracer>,
@@ -191,60 +162,41 @@ pub struct RequestTrace {
     inbound: Option<SpanContext>,
 }
 
-/// What became of a request.
-pub struct AdmittedRequest<'a> {
-    /// The provider that it is for.
-    pub provider: &'a Name,
-    /// The HTTP status of the answer; `None` when its sender waits no longer.
-    pub status: Option<u16>,
-    /// Type of its event, where it has one.
-    pub event_type: Option<String>,
-    /// Ids of its events, and what was found.
-    pub events: Vec<(String, Outcome)>,
-    /// How they were admitted.
-    pub times: AdmissionTimes,
-}
-
 impl RequestTrace {
-    pub fn begun(tracer: Arc<Tracer>, inbound: Option<SpanContext>) -> Self {
-        Self { tracer, began: Instant::now(), inbound }
-    }
-
     /// Records that a request was admitted, if any of its events is recorded. The values are moved; where all events
     /// are recorded it allocates nothing but its place in the queue.
-    pub fn admitted(self, request: AdmittedRequest<'_>) {
-        let AdmittedRequest { provider, status, event_type, mut events, mut times } = request;
-        let is_recorded = |event_id: &str| self.tracer.recorded(provider, event_id, 0).is_some();
-        let (events_n, recorded_n) = (events.len(), events.iter().filter(|(id, _)| is_recorded(id)).count());
+    pub fn admitted(self, mut request: AdmittedRequest) {
+        let provider = request.provider.clone();
+        let is_recorded = |event_id: &str| self.tracer.ids.recorded(&provider, event_id, 0).is_some();
+        let events_n = request.events.len();
+        let recorded_n = request.events.iter().filter(|(id, _)| is_recorded(id)).count();
         if recorded_n == 0 {
             return;
         }
         if recorded_n < events_n {
-            keep(&mut events, &mut times.runs, is_recorded);
+            retain(&mut request.events, &mut request.times.runs, is_recorded);
         }
-        let spans_n = events.len() + times.runs.len();
-        let span = RequestSpan {
-            provider: provider.clone(),
-            began: self.began,
-            ended: Instant::now(),
-            status,
-            event_type: event_type.filter(|_| events_n == 1),
-            events,
-            times,
-            inbound: self.inbound,
-        };
+        if events_n > 1 {
+            request.event_type = None;
+        }
+        let spans_n = request.events.len() + request.times.runs.len();
+        let span = RequestSpan { request, began: self.began, ended: Instant::now(), inbound: self.inbound };
         self.tracer.queue.push(SpanRecord::Request(span), spans_n);
     }
 }
 
 /// Leaves out the other events, with what ran for them: the queue is bounded in spans, and must not hold what makes none.
-fn keep(events: &mut Vec<(String, Outcome)>, runs: &mut Vec<HandlerRun>, is_recorded: impl Fn(&str) -> bool) {
-    let (mut places, mut kept_n) = (Vec::with_capacity(events.len()), 0);
+fn retain(
+    events: &mut Vec<(String, Outcome)>,
+    runs: &mut Vec<HandlerRun>,
+    is_recorded: impl Fn(&str) -> bool,
+) {
+    let (mut places, mut recorded_n) = (Vec::with_capacity(events.len()), 0);
     events.retain(|(event_id, _)| {
-        let is_kept = is_recorded(event_id);
-        places.push(is_kept.then_some(kept_n));
-        kept_n += usize::from(is_kept);
-        is_kept
+        let is_recorded = is_recorded(event_id);
+        places.push(is_recorded.then_some(recorded_n));
+        recorded_n += usize::from(is_recorded);
+        is_recorded
     });
     runs.retain_mut(|run| {
         let place = places.get(run.event_n).copied().flatten();
@@ -255,17 +207,18 @@ fn keep(events: &mut Vec<(String, Outcome)>, runs: &mut Vec<HandlerRun>, is_reco
     runs.shrink_to_fit();
 }
 
-/// The exporter, of which this program has none.
+/// The exporter of a program that was built without the feature `otel`: there is none, and a configuration that asks for
+/// one is refused before.
 #[cfg(not(feature = "otel"))]
 pub struct SpanExporter(());
 
 #[cfg(not(feature = "otel"))]
 impl SpanExporter {
-    pub fn new(_: &TraceOptions<'_>) -> Result<(Tracer, Self), String> {
+    fn new(_: &TraceOptions<'_>) -> Result<(Tracer, Self), String> {
         Err("this program was built without the feature `otel`".to_owned())
     }
 
-    /// Never called: without the feature there is no exporter.
+    /// Never called.
     pub async fn run(&mut self, mut stop: hooklatch_core::stop::Stop) {
         let () = self.0;
         stop.wait().await;

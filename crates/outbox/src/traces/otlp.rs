@@ -10,13 +10,14 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
-use super::ids::SampleRatio;
 use super::ids::{EventTrace, TraceIds};
-use super::record::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id};
-use hooklatch_core::types::{Outcome, SpanContext};
+use super::record::{
+    AdmittedRequest, AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id,
+};
+use hooklatch_core::types::{Name, Outcome, SpanContext};
 
 /// The version of the semantic conventions that the names are of.
-pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
 /// Flags of a span and of a link: that it is recorded, that it is known whether its parent is of another process, and
 /// that it is.
@@ -29,9 +30,9 @@ const ERROR: i32 = 2;
 
 /// A moment by both clocks: spans carry wall-clock times, but the monotonic clock measures them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BothClocks {
-    pub(super) instant: Instant,
-    pub(super) unix_ns: u64,
+pub(crate) struct BothClocks {
+    pub(crate) instant: Instant,
+    pub(crate) unix_ns: u64,
 }
 
 impl BothClocks {
@@ -42,10 +43,9 @@ impl BothClocks {
 }
 
 /// Turns span records into spans.
-pub(super) struct SpanWriter {
-    pub ids: TraceIds,
-    pub ratio: SampleRatio,
-    pub resource: Resource,
+pub(crate) struct SpanWriter {
+    pub(crate) ids: TraceIds,
+    pub(crate) resource: Resource,
 }
 
 /// The program that the spans are of.
@@ -83,24 +83,20 @@ impl SpanWriter {
         }
     }
 
-    fn request_spans(&self, request: &RequestSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
-        let trace_of = |event_id: &str| self.ids.of(&request.provider, event_id, 0);
-        let first = request.events.first().map(|(event_id, _)| trace_of(event_id));
-        let commit =
-            request.times.commit.as_ref().zip(first).map(|(commit, first)| (commit, commit.home(first)));
-        spans.extend(request.events.iter().map(|(event_id, outcome)| {
+    fn request_spans(&self, span: &RequestSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
+        let AdmittedRequest { provider, events, times, .. } = &span.request;
+        let trace_of = |event_id: &str| self.ids.of(provider, event_id, 0);
+        let first = events.first().map(|(event_id, _)| trace_of(event_id));
+        let commit = times.commit.as_ref().zip(first).map(|(commit, first)| (commit, commit.home(first)));
+        spans.extend(events.iter().map(|(event_id, outcome)| {
             let trace = trace_of(event_id);
             let shared = commit.filter(|(_, (home, _))| home.trace_id != trace.trace_id);
-            let shared = shared.map(|(commit, (home, _))| SpanContext {
-                trace_id: home.trace_id,
-                span_id: commit.span_id,
-                is_sampled: true,
-            });
-            admission_span(request, (event_id, *outcome), (&trace, shared), clocks)
+            let shared = shared.map(|(commit, (home, _))| self.ids.context(&home, commit.span_id));
+            admission_span(span, (event_id, *outcome), (&trace, shared), clocks)
         }));
-        spans.extend(request.times.runs.iter().filter_map(|run| {
-            let (event_id, _) = request.events.get(run.event_n)?;
-            Some(handler_span(request, run, &trace_of(event_id), clocks))
+        spans.extend(times.runs.iter().filter_map(|run| {
+            let (event_id, _) = events.get(run.event_n)?;
+            Some(handler_span(provider, run, &trace_of(event_id), clocks))
         }));
         if let Some((commit, (home, true))) = commit {
             spans.push(commit_span(commit, &home, clocks));
@@ -112,7 +108,7 @@ impl SpanWriter {
         let trace = self.ids.of(&key.provider, &key.event_id, *generation);
         let span_id = trace.dispatch_id(*generation, *dispatch_n);
         let is_root = span_id == trace.root_id;
-        // What people had done once more follows from what was there before, in a trace of its own.
+        // What an operator had done once more follows from what was there before, in a trace of its own.
         let before = is_root.then(|| self.ids.of(&key.provider, &key.event_id, generation.saturating_sub(1)));
         let mut attributes = event_attributes(key.provider.as_str(), &key.event_id, &dispatch.event_type);
         attributes.push(number("hooklatch.dispatch_n", i64::from(*dispatch_n)));
@@ -121,9 +117,12 @@ impl SpanWriter {
             name: format!("handle {}", key.provider),
             kind: SpanKind::Internal.into(),
             attributes,
-            links: before.iter().map(|trace| self.link_to_root(trace)).collect(),
+            links: before
+                .iter()
+                .map(|trace| link(&self.ids.context(trace, trace.root_id), KNOWN_WHERE))
+                .collect(),
             status: failed(dispatch.is_failed),
-            ..span(
+            ..new_span(
                 &trace,
                 span_id,
                 (!is_root).then_some(trace.root_id),
@@ -132,16 +131,11 @@ impl SpanWriter {
             )
         }
     }
-
-    fn link_to_root(&self, trace: &EventTrace) -> Link {
-        let is_sampled = self.ratio.takes(&trace.trace_id);
-        link(&SpanContext { trace_id: trace.trace_id, span_id: trace.root_id, is_sampled }, KNOWN_WHERE)
-    }
 }
 
 /// The span of one event's admission, or of a further copy of it; with a link to a commit that stands in another trace.
 fn admission_span(
-    request: &RequestSpan,
+    span: &RequestSpan,
     (event_id, outcome): (&str, Outcome),
     (trace, commit): (&EventTrace, Option<SpanContext>),
     clocks: BothClocks,
@@ -149,9 +143,9 @@ fn admission_span(
     // A copy is another span of the same trace: the first one's id is for the one that was latched.
     let is_first = matches!(outcome, Outcome::Accepted | Outcome::Unreadable | Outcome::Superseded);
     let (span_id, parent) = if is_first { (trace.root_id, None) } else { (random_id(), Some(trace.root_id)) };
-    let provider = request.provider.as_str();
-    let mut attributes =
-        event_attributes(provider, event_id, request.event_type.as_deref().unwrap_or_default());
+    let AdmittedRequest { provider, status, event_type, .. } = &span.request;
+    let provider = provider.as_str();
+    let mut attributes = event_attributes(provider, event_id, event_type.as_deref().unwrap_or_default());
     attributes.extend([
         text("messaging.operation.name", "admit"),
         text("messaging.operation.type", "process"),
@@ -159,30 +153,30 @@ fn admission_span(
         text("http.route", &format!("/webhooks/{provider}")),
         text("hooklatch.outcome", outcome.as_str()),
     ]);
-    attributes.extend(request.status.map(|status| number("http.response.status_code", i64::from(status))));
+    attributes.extend(status.map(|status| number("http.response.status_code", i64::from(status))));
     let commit = commit.as_ref().map(|commit| link(commit, KNOWN_WHERE));
-    let inbound = request.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
+    let inbound = span.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
     Span {
         name: format!("admit {provider}"),
         kind: SpanKind::Consumer.into(),
         attributes,
         links: commit.into_iter().chain(inbound).collect(),
-        ..span(trace, span_id, parent, (request.began, request.ended), clocks)
+        ..new_span(trace, span_id, parent, (span.began, span.ended), clocks)
     }
 }
 
 /// The span of the handlers that ran in the commit.
-fn handler_span(request: &RequestSpan, run: &HandlerRun, trace: &EventTrace, clocks: BothClocks) -> Span {
+fn handler_span(provider: &Name, run: &HandlerRun, trace: &EventTrace, clocks: BothClocks) -> Span {
     Span {
-        name: format!("handle {}", request.provider),
+        name: format!("handle {provider}"),
         kind: SpanKind::Internal.into(),
         attributes: vec![
-            text("hooklatch.provider", request.provider.as_str()),
+            text("hooklatch.provider", provider.as_str()),
             number("hooklatch.dispatch_n", 1),
             number("hooklatch.generation", 0),
         ],
         status: failed(run.is_failed),
-        ..span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended), clocks)
+        ..new_span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended), clocks)
     }
 }
 
@@ -195,7 +189,7 @@ fn commit_span(commit: &CommitSpan, home: &EventTrace, clocks: BothClocks) -> Sp
             number("messaging.batch.message_count", count(commit.events_n)),
             number("hooklatch.batch.requests_n", count(commit.requests_n)),
         ],
-        ..span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended), clocks)
+        ..new_span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended), clocks)
     }
 }
 
@@ -231,14 +225,13 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
             status.filter(|status| *status >= 400).map_or_else(|| result.to_owned(), |it| it.to_string());
         attributes.push(text("error.type", &kind));
     }
-    let trace = EventTrace { trace_id: attempt.context.trace_id, root_id: attempt.root_id };
     let times = (attempt.began, attempt.ended);
     Span {
         name: format!("send {destination}"),
         kind: if attempt.is_unsent { SpanKind::Internal } else { SpanKind::Client }.into(),
         attributes,
         status: failed(is_failed),
-        ..span(&trace, attempt.context.span_id, Some(attempt.root_id), times, clocks)
+        ..new_span(&attempt.trace, attempt.span_id, Some(attempt.trace.root_id), times, clocks)
     }
 }
 
@@ -256,7 +249,7 @@ fn event_attributes(provider: &str, event_id: &str, event_type: &str) -> Vec<Key
 }
 
 /// A span of which the rest is filled in.
-fn span(
+fn new_span(
     trace: &EventTrace,
     span_id: [u8; 8],
     parent_id: Option<[u8; 8]>,

@@ -13,7 +13,7 @@ use hooklatch_core::types::{AttemptResult, EventKey, MessageId, Name, Outcome, S
 
 /// One thing that was done, on its way to the exporter.
 #[derive(Debug)]
-pub enum SpanRecord {
+pub(crate) enum SpanRecord {
     /// A request was admitted.
     Request(RequestSpan),
     /// An event was dispatched again.
@@ -24,22 +24,30 @@ pub enum SpanRecord {
 
 /// A request whose events were admitted.
 #[derive(Debug)]
-pub struct RequestSpan {
+pub struct AdmittedRequest {
+    /// The provider that it is for.
     pub provider: Name,
-    pub began: Instant,
-    pub ended: Instant,
-    /// The HTTP status of the answer; `None` when its sender waited no longer.
+    /// The HTTP status of the answer; `None` when its sender waits no longer.
     pub status: Option<u16>,
     /// Type of its event, where it has one.
     pub event_type: Option<String>,
-    /// Ids of its events that are recorded, and what was found.
+    /// Ids of its events, and what was found.
     pub events: Vec<(String, Outcome)>,
+    /// How they were admitted.
     pub times: AdmissionTimes,
-    /// The parent span that the sender names, where that is believed.
-    pub inbound: Option<SpanContext>,
 }
 
-/// What is known of how a request was admitted; empty when tracing is off.
+/// A request of which some events are recorded, and no others are in it.
+#[derive(Debug)]
+pub(crate) struct RequestSpan {
+    pub(crate) request: AdmittedRequest,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    /// The span that the sender names as its own, where that is linked.
+    pub(crate) inbound: Option<SpanContext>,
+}
+
+/// How a request was admitted; empty when tracing is off.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionTimes {
     /// The commit that it shared with others.
@@ -72,13 +80,13 @@ impl HandlerRun {
 /// the first event of that request.
 #[derive(Debug)]
 pub struct CommitSpan {
-    pub span_id: [u8; 8],
+    pub(crate) span_id: [u8; 8],
     /// The trace that it is recorded in, once it is.
     home: OnceLock<EventTrace>,
-    pub began: Instant,
-    pub ended: Instant,
-    pub events_n: usize,
-    pub requests_n: usize,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) events_n: usize,
+    pub(crate) requests_n: usize,
 }
 
 impl CommitSpan {
@@ -89,7 +97,7 @@ impl CommitSpan {
     }
 
     /// The trace that it is recorded in: `trace` when it is recorded now, for the first time, which is `true`.
-    pub fn home(&self, trace: EventTrace) -> (EventTrace, bool) {
+    pub(crate) fn home(&self, trace: EventTrace) -> (EventTrace, bool) {
         let mut is_first = false;
         let home = self.home.get_or_init(|| {
             is_first = true;
@@ -100,78 +108,73 @@ impl CommitSpan {
 }
 
 /// An id for a span that no other part has to know.
-pub(super) fn random_id() -> [u8; 8] {
+pub(crate) fn random_id() -> [u8; 8] {
     fastrand::u64(1..).to_be_bytes()
 }
 
 /// An event that was dispatched later than at its admission.
 #[derive(Debug)]
-pub struct DispatchSpan {
-    pub key: EventKey,
-    pub event_type: String,
-    pub generation: i32,
+pub(crate) struct DispatchSpan {
+    pub(crate) key: EventKey,
+    pub(crate) event_type: String,
+    pub(crate) generation: i32,
     /// Number of dispatches in this generation, this one included.
-    pub dispatch_n: u32,
-    pub began: Instant,
-    pub ended: Instant,
-    pub is_failed: bool,
+    pub(crate) dispatch_n: u32,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) is_failed: bool,
 }
 
 /// A server that is called over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpServer {
+pub(crate) struct HttpServer {
     /// `http` or `https`.
-    pub scheme: &'static str,
+    pub(crate) scheme: &'static str,
     /// Its name or address, without brackets.
-    pub address: String,
-    pub port: u16,
+    pub(crate) address: String,
+    pub(crate) port: u16,
 }
 
 /// The attempt of a message, with its result.
 #[derive(Debug)]
-pub struct AttemptSpan {
-    /// Its place in the trace.
-    pub context: SpanContext,
-    /// The first span of its trace.
-    pub(crate) root_id: [u8; 8],
-    pub destination: Name,
-    pub message_id: MessageId,
-    pub attempt_n: u32,
-    pub began: Instant,
-    pub ended: Instant,
-    pub result: AttemptResult,
+pub(crate) struct AttemptSpan {
+    pub(crate) trace: EventTrace,
+    pub(crate) span_id: [u8; 8],
+    pub(crate) destination: Name,
+    pub(crate) message_id: MessageId,
+    pub(crate) attempt_n: u32,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) result: AttemptResult,
     /// The state that the message has now: `done`, `ready`, `dead` or `held`.
-    pub next: &'static str,
+    pub(crate) next: &'static str,
     /// The server that was called over HTTP, where that is known.
-    pub server: Option<HttpServer>,
+    pub(crate) server: Option<HttpServer>,
     /// Method of the call; `None` where the destination is not called over HTTP.
-    pub method: Option<String>,
-    pub http_status: Option<u16>,
+    pub(crate) method: Option<String>,
+    pub(crate) http_status: Option<u16>,
     /// Neither a call nor a question was made.
-    pub is_unsent: bool,
+    pub(crate) is_unsent: bool,
 }
-
-/// A record, and the number of its spans.
-pub(crate) type QueuedSpan = (SpanRecord, usize);
 
 /// The sending end of the queue.
 #[derive(Debug)]
-pub struct SpanQueue {
+pub(crate) struct SpanQueue {
     /// Unbounded, because `waiting_n` is its bound: in spans, which one request may have thousands of.
-    sender: mpsc::UnboundedSender<QueuedSpan>,
+    sender: mpsc::UnboundedSender<(SpanRecord, usize)>,
     waiting_n: Arc<AtomicUsize>,
     spans_n_max: usize,
     dropped: Counter,
 }
 
 /// The exporter's end of the queue.
-pub(super) struct WaitingSpans {
-    receiver: mpsc::UnboundedReceiver<QueuedSpan>,
+pub(crate) struct WaitingSpans {
+    receiver: mpsc::UnboundedReceiver<(SpanRecord, usize)>,
     waiting_n: Arc<AtomicUsize>,
 }
 
 /// A queue of at most `spans_n_max` spans; what does not fit is counted in `dropped`.
-pub(super) fn span_queue(spans_n_max: usize, dropped: Counter) -> (SpanQueue, WaitingSpans) {
+pub(crate) fn span_queue(spans_n_max: usize, dropped: Counter) -> (SpanQueue, WaitingSpans) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let waiting_n = Arc::new(AtomicUsize::new(0));
     let waiting = WaitingSpans { receiver, waiting_n: Arc::clone(&waiting_n) };
@@ -180,7 +183,7 @@ pub(super) fn span_queue(spans_n_max: usize, dropped: Counter) -> (SpanQueue, Wa
 
 impl SpanQueue {
     /// Queues a record of `spans_n` spans, or drops and counts it. Never waits.
-    pub fn push(&self, record: SpanRecord, spans_n: usize) {
+    pub(crate) fn push(&self, record: SpanRecord, spans_n: usize) {
         let before_n = self.waiting_n.fetch_add(spans_n, Ordering::Relaxed);
         let is_full = before_n.saturating_add(spans_n) > self.spans_n_max;
         if is_full || self.sender.send((record, spans_n)).is_err() {
@@ -199,7 +202,7 @@ impl WaitingSpans {
     }
 
     /// The next record, if one waits now.
-    pub(super) fn next_now(&mut self) -> Option<SpanRecord> {
+    pub(crate) fn next_now(&mut self) -> Option<SpanRecord> {
         let (record, spans_n) = self.receiver.try_recv().ok()?;
         self.waiting_n.fetch_sub(spans_n, Ordering::Relaxed);
         Some(record)

@@ -158,7 +158,7 @@ mod client {
     }
 
     /// The same for every attempt of a key.
-    pub(super) fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
+    pub(crate) fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
         let digest = Sha256::digest(idempotency_key.as_bytes());
         let number = digest.iter().take(4).fold(0, |number, byte| number << 8 | usize::from(*byte));
         number % partitions_n.max(1)

@@ -14,7 +14,7 @@ mod redis;
 
 use std::ops::RangeInclusive;
 
-pub(super) use http::HttpDestination;
+pub(crate) use http::HttpDestination;
 pub use http::{BareCalls, http_client, http_client_believing};
 
 use crate::destinations::{ClientSettings, DestinationClient, DestinationError};
@@ -35,10 +35,10 @@ pub(crate) fn kinds() -> &'static [&'static dyn DestinationKind] {
 }
 
 /// Makes a client for one destination. It connects to nothing yet.
-pub(super) type Connect = fn(&ClientSettings<'_>) -> Result<DestinationClient, DestinationError>;
+pub(crate) type Connect = fn(&ClientSettings<'_>) -> Result<DestinationClient, DestinationError>;
 
 /// One kind of destination.
-pub(super) trait DestinationKind: Sync {
+pub(crate) trait DestinationKind: Sync {
     /// Name of the kind in [`Target`], and of its tests.
     fn name(&self) -> &'static str;
 
@@ -107,21 +107,21 @@ pub(super) trait DestinationKind: Sync {
 }
 
 /// The schemes of a kind for people: `nats:// and tls://`.
-pub(super) fn schemes_text(kind: &dyn DestinationKind) -> String {
+pub(crate) fn schemes_text(kind: &dyn DestinationKind) -> String {
     let schemes: Vec<String> = kind.schemes().iter().map(|scheme| format!("{scheme}://")).collect();
     schemes.join(" and ")
 }
 
 /// One key of one kind.
-pub(super) struct KindKey {
+pub(crate) struct KindKey {
     /// The key, as it is written.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The rule of its value.
-    pub rule: KeyRule,
+    pub(crate) rule: KeyRule,
 }
 
 /// The rule of a key's value.
-pub(super) enum KeyRule {
+pub(crate) enum KeyRule {
     /// A text that has a rule.
     Text {
         /// True for a text that may be its value.
@@ -159,19 +159,19 @@ impl KindKey {
     }
 
     /// A key that its kind reads itself.
-    pub(super) const fn read_by_kind(name: &'static str) -> Self {
+    pub(crate) const fn read_by_kind(name: &'static str) -> Self {
         Self { name, rule: KeyRule::ReadByKind }
     }
 }
 
 /// The table of one `[destinations.NAME]` while it is read.
-pub(super) struct Reading<'r, 'c> {
+pub(crate) struct Reading<'r, 'c> {
     /// The keys that nothing took yet.
-    pub table: &'r mut Table<'c>,
+    pub(crate) table: &'r mut Table<'c>,
     /// `url`, with the text that it stands for; `None` when it is absent or could not be read.
-    pub url: Option<(Field<'c>, String)>,
+    pub(crate) url: Option<(Field<'c>, String)>,
     /// `outbox.lease_ms`; `None` when it could not be read. Milliseconds.
-    pub lease_ms: Option<u64>,
+    pub(crate) lease_ms: Option<u64>,
 }
 
 impl Reading<'_, '_> {

@@ -3,7 +3,7 @@
 use crate::destinations::kinds::{DestinationKind, KindKey};
 
 /// A table in another PostgreSQL database.
-pub(super) struct PostgresTable;
+pub(crate) struct PostgresTable;
 
 impl DestinationKind for PostgresTable {
     fn name(&self) -> &'static str {

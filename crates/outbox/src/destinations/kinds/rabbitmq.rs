@@ -92,7 +92,7 @@ mod client {
     ///
     /// One message at a time on each: a returned message carries no id, and the client library gives it to whichever
     /// confirmation is next. With two under way, the one that was returned could pass for taken.
-    pub(super) struct Confirming {
+    pub(crate) struct Confirming {
         connection: Connection,
         idle: Mutex<Vec<Channel>>,
     }

@@ -22,7 +22,7 @@ const REDACTED: &str = "[redacted]";
 const SECRET_BYTES_MIN: usize = 4;
 
 /// Reads answers of one destination.
-pub(super) struct AnswerReader {
+pub(crate) struct AnswerReader {
     success: Option<SuccessConfig>,
     capture: Option<CaptureConfig>,
     secrets: Vec<Secret>,
@@ -42,7 +42,7 @@ impl AnswerReader {
     }
 
     /// True when the body has a say, or a piece of it is kept.
-    pub(super) fn wants_body(&self) -> bool {
+    pub(crate) fn wants_body(&self) -> bool {
         self.success.is_some() || self.capture.is_some()
     }
 
@@ -68,7 +68,7 @@ impl AnswerReader {
     }
 
     /// The piece of an answer that is kept, redacted.
-    pub(super) fn captured(&self, body: Option<&[u8]>) -> Option<String> {
+    pub(crate) fn captured(&self, body: Option<&[u8]>) -> Option<String> {
         let capture = self.capture.as_ref()?;
         let Some(body) = body else { return Some("[cut off, too long or too slow]".to_owned()) };
         let mut text = match serde_json::from_slice::<Value>(body) {
@@ -108,7 +108,7 @@ fn is_success(success: &SuccessConfig, found: Option<&Value>) -> bool {
 }
 
 /// The question that one destination is asked.
-pub(super) struct Question {
+pub(crate) struct Question {
     url: Template,
     config: QueryConfig,
 }

@@ -32,40 +32,40 @@ use hooklatch_core::template;
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
 /// to a connection that is being closed ends as unknown.
-pub(super) const IDLE: Duration = Duration::from_secs(4);
+pub(crate) const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// One request that is to be sent.
 pub(crate) struct Call<'a> {
-    pub method: Method,
-    pub address: &'a Address,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+    pub(crate) method: Method,
+    pub(crate) address: &'a Address,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
     /// Longest time from connecting to the last byte of the answer.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// True when the body of the answer has a say.
-    pub(super) is_body_wanted: bool,
+    pub(crate) is_body_wanted: bool,
 }
 
 /// The answer to one call.
-pub(super) struct HttpAnswer {
-    pub code: u16,
-    pub retry_after: Option<String>,
+pub(crate) struct HttpAnswer {
+    pub(crate) code: u16,
+    pub(crate) retry_after: Option<String>,
     /// Empty if it was not wanted.
-    pub body: Result<Bytes, BodyCut>,
+    pub(crate) body: Result<Bytes, BodyCut>,
 }
 
 /// The reason why a body is not whole.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum BodyCut {
+pub(crate) enum BodyCut {
     TooLong,
     TooSlow,
     Broken(String),
 }
 
 /// The reason why there is no answer, in words without URLs, bodies or secrets.
-pub(super) enum CallFailure {
+pub(crate) enum CallFailure {
     /// The address is not one that may be called.
     Private(String),
     /// No byte of the request has left.
@@ -89,12 +89,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The words for a time that was over.
-pub(super) fn no_answer(timeout: Duration) -> String {
+pub(crate) fn no_answer(timeout: Duration) -> String {
     format!("no answer within {} ms", timeout.as_millis())
 }
 
 /// The words for a good answer of a destination that cannot have looked at the request.
-pub(super) fn answered_early(code: u16) -> String {
+pub(crate) fn answered_early(code: u16) -> String {
     format!("it answered {code} before it had taken the whole request")
 }
 
@@ -188,7 +188,7 @@ pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
 }
 
 /// Makes the calls of one destination.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     lean: Lean,
     /// False once the destination has asked for HTTP/2, and where a proxy is in between.
     is_lean: AtomicBool,

@@ -31,7 +31,7 @@ impl Headers {
 
     /// Headers of a question, which has no headers of a message. Those of the destination are there only when
     /// `at_home`: its credentials are for its own host.
-    pub(super) fn of_question(&self, at_home: bool) -> HeaderMap {
+    pub(crate) fn of_question(&self, at_home: bool) -> HeaderMap {
         let mut headers = if at_home { self.0.clone() } else { HeaderMap::new() };
         insert_default_headers(&mut headers);
         headers
@@ -75,7 +75,7 @@ impl Headers {
 }
 
 /// Says which span the call is of, unless the message or the destination says something else by the same name.
-pub(super) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
+pub(crate) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
     if let (Some(span), Entry::Vacant(entry)) = (message.traceparent, headers.entry(TRACEPARENT)) {
         // Digits and hyphens are always a value.
         entry.insert(HeaderValue::try_from(span.to_string()).unwrap_or(HeaderValue::from_static("")));

@@ -29,7 +29,7 @@ pub(crate) fn of_message(message: &LeasedMessage) -> Value {
 }
 
 /// The same, with the time of the attempt. Seconds.
-pub(super) fn with_timestamp(mut values: Value, now_s: i64) -> Value {
+pub(crate) fn with_timestamp(mut values: Value, now_s: i64) -> Value {
     if let Value::Object(values) = &mut values {
         values.insert("timestamp".to_owned(), Value::from(now_s));
     }
@@ -50,7 +50,7 @@ pub(crate) fn samples() -> [Value; 2] {
 
 /// The text that is signed, taken apart.
 #[derive(Debug)]
-pub(super) struct HmacTemplate(Vec<HmacPiece>);
+pub(crate) struct HmacTemplate(Vec<HmacPiece>);
 
 /// One piece of the text that is signed. The values that signatures usually cover are pieces of their own, so that a
 /// call needs no template for them.
@@ -64,13 +64,13 @@ enum HmacPiece {
 }
 
 /// The facts of one attempt that can be signed.
-pub(super) struct Attempted<'a> {
+pub(crate) struct Attempted<'a> {
     /// Time of the attempt. Unix seconds.
-    pub now_s: i64,
+    pub(crate) now_s: i64,
     /// The key of its message.
-    pub idempotency_key: &'a str,
+    pub(crate) idempotency_key: &'a str,
     /// The bytes that are sent.
-    pub body: &'a [u8],
+    pub(crate) body: &'a [u8],
 }
 
 impl HmacTemplate {
@@ -164,7 +164,7 @@ fn simple(text: &str) -> Option<Vec<HmacPiece>> {
 
 /// The signatures of one destination, keyed once.
 #[derive(Default)]
-pub(super) struct Signers {
+pub(crate) struct Signers {
     /// Each of them gives a signature; the destination accepts a call when it knows one of the secrets.
     standard: Vec<Hmac<Sha256>>,
     header: Option<HeaderSigner>,

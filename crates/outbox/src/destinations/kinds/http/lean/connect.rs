@@ -184,7 +184,7 @@ impl Connector {
     }
 
     /// A connection, without TLS yet.
-    pub(super) async fn wire(&self, origin: &Origin) -> Result<Wire, BoxError> {
+    pub(crate) async fn wire(&self, origin: &Origin) -> Result<Wire, BoxError> {
         let tcp = self.tcp.clone().call(origin.uri.clone()).await?;
         Ok(Wire::new(tcp.into_inner()))
     }

@@ -29,10 +29,10 @@ static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// A connection. Dropping it closes it.
 pub(crate) struct Link {
-    pub origin: Arc<Origin>,
+    pub(crate) origin: Arc<Origin>,
     /// The time from which it has been idle for too long to be used.
-    pub(super) idle_until: Instant,
-    pub(super) made_at: Instant,
+    pub(crate) idle_until: Instant,
+    pub(crate) made_at: Instant,
     sender: SendRequest<Full<Bytes>>,
     /// The part that moves bytes; `None` once it has ended.
     connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
@@ -109,7 +109,7 @@ impl Link {
 
     /// True when another request may follow, after the whole answer was read. Not when the destination refused that,
     /// when it did not take the whole request, or when it sent more than it had announced.
-    pub(super) async fn can_be_used_again(&mut self) -> bool {
+    pub(crate) async fn can_be_used_again(&mut self) -> bool {
         poll_fn(|cx| {
             move_bytes(&mut self.connection, cx);
             Poll::Ready(())
@@ -120,7 +120,7 @@ impl Link {
 }
 
 /// The time that a connection may idle after an answer with these headers.
-pub(super) fn idle_for(headers: &HeaderMap) -> Duration {
+pub(crate) fn idle_for(headers: &HeaderMap) -> Duration {
     let said = headers.get(&KEEP_ALIVE).and_then(|value| value.to_str().ok());
     let timeout_s = said.and_then(|said| {
         said.split(',').find_map(|part| {

@@ -32,18 +32,18 @@ use link::{Link, LinkPool, Lost, idle_for};
 
 /// Makes the calls of one destination.
 pub(crate) struct Lean {
-    pub connector: Connector,
-    pub(super) connect_timeout: Duration,
-    pub pool: Arc<LinkPool>,
+    pub(crate) connector: Connector,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) pool: Arc<LinkPool>,
     /// [`CONNECTION_AGE_MAX`], but for tests.
-    pub(super) age_max: Duration,
+    pub(crate) age_max: Duration,
 }
 
 /// The options of a destination that the lean client has to know.
 pub(crate) struct LeanOptions {
     /// The addresses that a name may lead to; `None`: all.
-    pub allowed: Option<Allowed>,
-    pub tls: Option<ClientConfig>,
+    pub(crate) allowed: Option<Allowed>,
+    pub(crate) tls: Option<ClientConfig>,
     pub(crate) connect_timeout: Duration,
     /// Most connections that are kept for the next calls.
     pub(crate) idle_n_max: usize,
@@ -62,7 +62,7 @@ impl Lean {
         Self::looking_up(lookup, options.tls, options.connect_timeout, options.idle_n_max)
     }
 
-    pub(super) fn looking_up(
+    pub(crate) fn looking_up(
         lookup: Lookup,
         tls: Option<ClientConfig>,
         connect_timeout: Duration,

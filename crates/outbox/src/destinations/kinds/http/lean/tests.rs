@@ -32,7 +32,7 @@ const BOUND: Duration = Duration::from_secs(20);
 
 /// One thing that a destination does with a connection. After the last one it is closed.
 #[derive(Clone)]
-pub(super) enum ScriptStep {
+pub(crate) enum ScriptStep {
     /// Takes one whole request.
     Take,
     /// Takes the head of a request only.
@@ -57,7 +57,7 @@ struct TestCounts {
 
 /// Runs until dropped. The first connection goes by the first script and so on; the last one is for all others.
 pub(crate) struct TestDestination {
-    pub addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     counts: Arc<TestCounts>,
     _running: JoinSet<()>,
 }
