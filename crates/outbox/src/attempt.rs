@@ -91,7 +91,7 @@ impl Attempt<'_> {
                     is_unsent: false,
                     may_have_acted: false,
                 },
-                Asked::Unclear { why } => self.rule(&CallAnswer::Unknown { why }, &facts),
+                Asked::Unclear(why) => self.rule(&CallAnswer::Unknown(why), &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
                     SendPlan::Send => self.send(&facts.certain()).await,
                     plan => unsent(plan, &facts.certain()),
@@ -109,7 +109,7 @@ impl Attempt<'_> {
     async fn ask(&mut self) -> Asked {
         tokio::select! {
             asked = self.post.destination.ask(self.message) => asked,
-            () = self.stops.cut.wait() => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+            () = self.stops.cut.wait() => Asked::Unclear("stopped while asking whether it happened".to_owned()),
         }
     }
 
@@ -123,9 +123,9 @@ impl Attempt<'_> {
         let started = Instant::now();
         let sent = tokio::select! {
             sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
-            () = self.stops.cut.wait() => CallAnswer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
+            () = self.stops.cut.wait() => CallAnswer::Unknown("stopped while waiting for the answer".to_owned()).into(),
         };
-        if !matches!(sent.answer, CallAnswer::Forbidden { .. }) {
+        if !matches!(sent.answer, CallAnswer::Forbidden(_)) {
             self.call = Some(started.elapsed());
             self.post.meters.took(self.message.destination.as_str(), started.elapsed());
         }
@@ -138,20 +138,20 @@ impl Attempt<'_> {
         let (http_status, what) = match answer {
             CallAnswer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             CallAnswer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
-            CallAnswer::NotSent { why } => (None, format!("not sent: {why}")),
+            CallAnswer::NotSent(why) => (None, format!("not sent: {why}")),
             CallAnswer::Done => (None, "done".to_owned()),
-            CallAnswer::NotNow { why }
-            | CallAnswer::Refused { why }
-            | CallAnswer::Forbidden { why }
-            | CallAnswer::Unknown { why } => (None, why.clone()),
+            CallAnswer::NotNow(why)
+            | CallAnswer::Refused(why)
+            | CallAnswer::Forbidden(why)
+            | CallAnswer::Unknown(why) => (None, why.clone()),
         };
         let (to, error) = match step {
             NextStep::Done => (SettleTo::Done, None),
             NextStep::RetryAt { at_ms } | NextStep::AskFirst { at_ms } => {
                 (SettleTo::Ready { visible_at_ms: at_ms }, Some(what))
             }
-            NextStep::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
-            NextStep::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
+            NextStep::Dead(why) => (SettleTo::Dead, Some(format!("{why}; {what}"))),
+            NextStep::Hold(why) => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
         AttemptOutcome {
             to,
@@ -193,8 +193,8 @@ impl Attempt<'_> {
             ended: std::time::Instant::now(),
             result: outcome.result,
             next: outcome.next(),
-            server: self.post.destination.server_of(message),
-            method: self.post.destination.is_http().then(|| message.method.clone()),
+            server: self.post.destination.http().and_then(|http| http.server_of(message)),
+            method: self.post.destination.http().map(|_| message.method.clone()),
             http_status: outcome.http_status,
             is_unsent: outcome.is_unsent,
         });
@@ -246,8 +246,8 @@ impl AttemptOutcome {
 /// The outcome of a decision not to send.
 fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
     let (to, why) = match plan {
-        SendPlan::Dead { why } => (SettleTo::Dead, why),
-        SendPlan::Hold { why } => (SettleTo::Held, why),
+        SendPlan::Dead(why) => (SettleTo::Dead, why),
+        SendPlan::Hold(why) => (SettleTo::Held, why),
         SendPlan::Wait { until_ms } => {
             let why = "waits before it asks: the call may still be under way over there".to_owned();
             (SettleTo::Ready { visible_at_ms: until_ms }, why)
@@ -286,8 +286,8 @@ mod tests {
         };
         let why = || "because".to_owned();
         for (plan, to) in [
-            (SendPlan::Dead { why: why() }, SettleTo::Dead),
-            (SendPlan::Hold { why: why() }, SettleTo::Held),
+            (SendPlan::Dead(why()), SettleTo::Dead),
+            (SendPlan::Hold(why()), SettleTo::Held),
             (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
             // Neither is possible here; an operator would see it.
             (SendPlan::Send, SettleTo::Held),

@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::attempt::Stops;
-use crate::destinations::{self, Destination, DestinationError, Handshake, Handshakes};
+use crate::destinations::{self, Destination, DestinationError, Handshake, Handshakes, HttpDestination};
 use crate::post::Post;
 use crate::settler::{self, Settler, Waiting, Writer};
 use crate::state::OutboxState;
@@ -314,7 +314,7 @@ impl NodeCalls {
         let (mut places, mut elsewhere_n) = (BTreeMap::<_, Vec<&Arc<Post>>>::new(), 0);
         let posts = self.posts();
         for post in posts.values() {
-            let Some(host) = post.destination.tls_host() else { continue };
+            let Some(host) = post.destination.http().and_then(HttpDestination::tls_host) else { continue };
             let http = &post.destination.config.http;
             if host.is_empty() || http.proxy.is_some() {
                 elsewhere_n += 1;
@@ -326,7 +326,7 @@ impl NodeCalls {
         }
         let left_n = places.values().skip(HANDSHAKES_N_MAX).map(Vec::len).sum();
         let looks = places.into_iter().take(HANDSHAKES_N_MAX).map(|((host, ..), posts)| async move {
-            let end = posts.first()?.destination.handshake(limit).await?;
+            let end = posts.first()?.destination.http()?.handshake(limit).await?;
             let destinations = posts.iter().map(|post| post.destination.name.to_string()).collect();
             Some(Handshake { destinations, host, end })
         });

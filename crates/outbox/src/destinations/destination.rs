@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::destinations::kinds::kinds;
+use crate::destinations::kinds::KINDS;
 use crate::destinations::{
-    Asked, CallOutcome, ClientSettings, DestinationClient, DestinationError, HandshakeEnd, envelope,
+    Asked, CallOutcome, ClientSettings, DestinationClient, DestinationError, HttpDestination, envelope,
 };
 use crate::gate::CallGate;
 use crate::policy::CallAnswer;
-use crate::traces::HttpServer;
 use hooklatch_core::config::{DestinationConfig, OutboxConfig};
 use hooklatch_core::types::{Name, UnixMs, key_used_for_ms};
 use hooklatch_store::LeasedMessage;
@@ -99,33 +98,10 @@ impl Destination {
         key_used_for_ms(self.config.key_valid_for_ms)
     }
 
-    /// True when it is called over HTTP.
-    pub(crate) fn is_http(&self) -> bool {
-        matches!(self.client, DestinationClient::Http(_))
-    }
-
-    /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
-    /// where there is no TLS, or none of HTTP's.
-    pub(crate) fn tls_host(&self) -> Option<String> {
+    /// Its HTTP client, where it is called over HTTP.
+    pub(crate) fn http(&self) -> Option<&HttpDestination> {
         match &self.client {
-            DestinationClient::Http(http) => http.tls_host(),
-            DestinationClient::Broker(_) => None,
-        }
-    }
-
-    /// The server that a message goes to over HTTP.
-    pub(crate) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
-        match &self.client {
-            DestinationClient::Http(http) => http.server_of(message),
-            DestinationClient::Broker(_) => None,
-        }
-    }
-
-    /// Connects to an HTTP destination and hangs up; `None` for others, and where the address is unknown without a
-    /// message.
-    pub(crate) async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
-        match &self.client {
-            DestinationClient::Http(http) => http.handshake(limit).await,
+            DestinationClient::Http(http) => Some(http),
             DestinationClient::Broker(_) => None,
         }
     }
@@ -134,7 +110,7 @@ impl Destination {
     pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return CallAnswer::Forbidden { why }.into(),
+            Err(why) => return CallAnswer::Forbidden(why).into(),
         };
         match &self.client {
             DestinationClient::Http(http) => http.send(&message, now_ms).await,
@@ -144,11 +120,9 @@ impl Destination {
 
     /// Asks whether an earlier attempt took effect.
     pub(crate) async fn ask(&self, message: &LeasedMessage) -> Asked {
-        match &self.client {
-            DestinationClient::Http(http) => {
-                http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await
-            }
-            DestinationClient::Broker(_) => Asked::Unclear { why: "no query is configured".to_owned() },
+        match self.http() {
+            Some(http) => http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await,
+            None => Asked::Unclear("no query is configured".to_owned()),
         }
     }
 }
@@ -157,10 +131,10 @@ impl Destination {
 fn client(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
     // An error says that one is installed already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let kind = kinds().iter().find(|kind| kind.name() == settings.config.target.kind());
-    let Some(connect) = kind.and_then(|kind| kind.connect()) else {
+    let kind = KINDS.iter().find(|kind| kind.name == settings.config.target.kind());
+    let Some(connect) = kind.and_then(|kind| kind.connect) else {
         let why = "this program was built without the feature for it".to_owned();
-        return Err(DestinationError::Url { name: settings.name.clone(), why });
+        return Err(DestinationError::Url(settings.name.clone(), why));
     };
     connect(settings)
 }

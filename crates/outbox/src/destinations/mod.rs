@@ -27,45 +27,29 @@ use crate::policy::CallAnswer;
 use broker::Broker;
 use hooklatch_core::config::DestinationConfig;
 use hooklatch_core::types::Name;
-use kinds::{HttpDestination, kinds};
+pub(crate) use kinds::HttpDestination;
+use kinds::KINDS;
 
 /// The reason why a destination cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
-    /// The address is not one that messages can be sent to.
-    #[error("destination `{name}`: url cannot be used: {why}")]
-    Url {
-        /// Name of the destination.
-        name: Name,
-        /// The mistake, without the address.
-        why: String,
-    },
-    /// A configured header is not a header.
+    /// The address of this destination is not one that messages can be sent to; the mistake, without the address.
+    #[error("destination `{0}`: url cannot be used: {1}")]
+    Url(Name, String),
+    /// A configured header of this destination is not a header.
     #[error(
-        "destination `{name}`: `{header}` is not a header name, or its value has characters a header cannot carry"
+        "destination `{0}`: `{1}` is not a header name, or its value has characters a header cannot carry"
     )]
-    Header {
-        /// Name of the destination.
-        name: Name,
-        /// Name of the header.
-        header: String,
-    },
-    /// A template cannot be read.
-    #[error("destination `{name}`: {key} is not a template: {why}")]
-    Template {
-        /// Name of the destination.
-        name: Name,
-        /// The key that holds it, such as `query.url`.
-        key: &'static str,
-        /// The mistake in it.
-        why: String,
-    },
+    Header(Name, String),
+    /// The key of this destination that holds a template, such as `query.url`, and the mistake in it.
+    #[error("destination `{0}`: {1} is not a template: {2}")]
+    Template(Name, &'static str, String),
     /// The client could not be made; as a rule, no certificate authorities were found.
     #[error("could not make an HTTP client{}: {why}", name.as_ref().map(|name| format!(" for destination `{name}`")).unwrap_or_default())]
     Client {
         /// Name of the destination, if it is for one.
         name: Option<Name>,
-        /// The words of the library.
+        /// Error text of the library.
         why: String,
     },
 }
@@ -114,10 +98,7 @@ pub(crate) enum Asked {
     /// The effect is not there.
     DidNotHappen,
     /// No answer that can be relied on.
-    Unclear {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    Unclear(String),
 }
 
 /// The result of connecting to a destination without sending anything.
@@ -162,5 +143,5 @@ pub struct Handshakes {
 
 /// Beginnings of the log targets that are not to be written.
 pub fn silent_log_targets() -> Vec<&'static str> {
-    kinds().iter().flat_map(|kind| kind.silent()).copied().collect()
+    KINDS.iter().flat_map(|kind| kind.silent).copied().collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::config::ValueKind;
 use serde::de::IgnoredAny;
 
-use crate::destinations::kinds::{DestinationKind, Reading, kinds, schemes_text};
+use crate::destinations::kinds::{DestinationKind, KINDS, Reading};
 use hooklatch_core::config::{
     BodyConfig, DestinationConfig, Field, HttpConfig, RetryConfig, Table, Target, UnknownPolicy, entry_name,
 };
@@ -35,10 +35,10 @@ pub fn destination(
     let named = url.as_ref().and_then(|(_, url)| kind_of(url));
     misfits(&mut table, named);
     // An unknown url is read as HTTP, and HTTP says what is wrong with its url.
-    let http = kinds().first().copied()?;
+    let [http, ..] = &KINDS;
     let kind = named.unwrap_or(http);
-    if let (Some((field, _)), Some(feature), None) = (&url, kind.feature(), kind.connect()) {
-        let schemes = schemes_text(kind);
+    if let (Some((field, _)), Some(feature), None) = (&url, kind.feature, kind.connect) {
+        let schemes = kind.schemes_text();
         let why =
             format!("needs the feature `{feature}` for {schemes}, which this program was built without");
         let remedy = format!(
@@ -47,9 +47,9 @@ pub fn destination(
         field.problem(why, remedy);
     }
     let mut reading = Reading { table: &mut table, url, lease_ms };
-    let unknown = kind.unknown(&mut reading);
+    let unknown = (kind.unknown)(&mut reading);
     let mut config = common(&mut reading, unknown);
-    kind.parse(&mut reading, &mut config);
+    (kind.parse)(kind, &mut reading, &mut config);
     table.finish();
     fit_together(&places, &config);
     Some((name, config))
@@ -66,21 +66,22 @@ fn url<'c>(table: &mut Table<'c>) -> Option<(Field<'c>, String)> {
 }
 
 /// The kind that has the scheme of `url`.
-fn kind_of(url: &str) -> Option<&'static dyn DestinationKind> {
+fn kind_of(url: &str) -> Option<&'static DestinationKind> {
     let (scheme, _) = url.split_once("://")?;
-    kinds().iter().copied().find(|kind| kind.schemes().contains(&scheme))
+    KINDS.iter().find(|kind| kind.schemes.contains(&scheme))
 }
 
 /// Takes the keys of all kinds but the one that the url names, and records those that are there. Without such a url
 /// HTTP's are left, and nothing is recorded: it is not known what fits.
-fn misfits(table: &mut Table<'_>, named: Option<&dyn DestinationKind>) {
-    let read_name = named.or(kinds().first().copied()).map(DestinationKind::name);
-    for other in kinds().iter().filter(|kind| Some(kind.name()) != read_name) {
-        for key in other.keys() {
-            if let Some(field) = table.take(key.name)
+fn misfits(table: &mut Table<'_>, named: Option<&DestinationKind>) {
+    let [http, ..] = &KINDS;
+    let parsed_name = named.unwrap_or(http).name;
+    for other in KINDS.iter().filter(|kind| kind.name != parsed_name) {
+        for name in other.key_names() {
+            if let Some(field) = table.take(name)
                 && named.is_some()
             {
-                let schemes = schemes_text(*other);
+                let schemes = other.schemes_text();
                 let why = format!("does not fit this destination's url: it is for {schemes}");
                 field.problem(why, "remove it, or change the url");
             }

@@ -73,31 +73,16 @@ pub(crate) enum CallAnswer {
     /// The destination has it, now or from an earlier attempt.
     Done,
     /// The destination answered: not now. Surely not executed.
-    NotNow {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    NotNow(String),
     /// The destination answered: never. Surely not executed.
-    Refused {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    Refused(String),
     /// We do not send this, now or later: its address is not one that may be called, or it cannot be written as a
     /// call. The destination was not asked.
-    Forbidden {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    Forbidden(String),
     /// Surely not executed: refused connection, no such host, no TLS.
-    NotSent {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    NotSent(String),
     /// Sent, and it is unknown whether it took effect.
-    Unknown {
-        /// The reason, in words without URLs, bodies or secrets.
-        why: String,
-    },
+    Unknown(String),
 }
 
 /// Returns how far in the future a `Retry-After` lies: whole seconds, or one of the three forms of an HTTP
@@ -136,15 +121,9 @@ pub(crate) enum SendPlan {
         until_ms: UnixMs,
     },
     /// A person has to decide.
-    Hold {
-        /// Reason, for that person.
-        why: String,
-    },
+    Hold(String),
     /// The message is given up.
-    Dead {
-        /// Reason, for people who look at the message.
-        why: String,
-    },
+    Dead(String),
 }
 
 /// The step that follows from one attempt.
@@ -163,22 +142,16 @@ pub(crate) enum NextStep {
         at_ms: UnixMs,
     },
     /// The message is given up.
-    Dead {
-        /// Reason, for people who look at the message.
-        why: String,
-    },
+    Dead(String),
     /// A person has to decide.
-    Hold {
-        /// Reason, for that person.
-        why: String,
-    },
+    Hold(String),
 }
 
 /// Decides what becomes of a leased message before anything is sent.
 pub(crate) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> SendPlan {
     match config.unknown.word().repeat(facts.is_uncertain, now_ms < facts.key_valid_until_ms) {
         Repeat::HoldUnknown => {
-            return SendPlan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
+            return SendPlan::Hold("outcome of an earlier attempt is unknown".to_owned());
         }
         Repeat::Ask => {
             let UnknownPolicy::Query(query) = &config.unknown else { return SendPlan::Ask };
@@ -186,18 +159,16 @@ pub(crate) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: Uni
             let until_ms = ended_at_ms.saturating_add(millis(query.after_ms));
             return if now_ms < until_ms { SendPlan::Wait { until_ms } } else { SendPlan::Ask };
         }
-        Repeat::HoldOldKey => return SendPlan::Hold { why: key_is_old() },
+        Repeat::HoldOldKey => return SendPlan::Hold(key_is_old()),
         Repeat::Send => {}
     }
     // Only a message whose workers keep dying is here with its attempts spent: every other one was given
     // up when its last attempt was settled.
     if facts.was_uncertain && facts.attempt_n > config.retry.attempts_n {
-        return SendPlan::Dead {
-            why: format!(
-                "given up after {}: the last one was never settled",
-                plural(u64::from(facts.attempt_n - 1), "attempt")
-            ),
-        };
+        return SendPlan::Dead(format!(
+            "given up after {}: the last one was never settled",
+            plural(u64::from(facts.attempt_n - 1), "attempt")
+        ));
     }
     SendPlan::Send
 }
@@ -223,20 +194,20 @@ pub(crate) fn next_step(
                 unknown(asked_ms, facts, config, now_ms, jitter)
             }
             StatusMeaning::Dead if (300..=399).contains(code) => {
-                NextStep::Dead { why: format!("redirected with {code}; redirects are not followed") }
+                NextStep::Dead(format!("redirected with {code}; redirects are not followed"))
             }
-            StatusMeaning::Dead => NextStep::Dead { why: format!("refused with {code}") },
+            StatusMeaning::Dead => NextStep::Dead(format!("refused with {code}")),
         },
         CallAnswer::Done | CallAnswer::Body { meaning: StatusMeaning::Done, .. } => NextStep::Done,
-        CallAnswer::Body { meaning: StatusMeaning::Dead, why, .. } => NextStep::Dead { why: why.clone() },
-        CallAnswer::Refused { .. } => NextStep::Dead { why: "refused".to_owned() },
-        CallAnswer::Forbidden { .. } => NextStep::Dead { why: "not sent".to_owned() },
-        CallAnswer::NotSent { .. }
-        | CallAnswer::NotNow { .. }
+        CallAnswer::Body { meaning: StatusMeaning::Dead, why, .. } => NextStep::Dead(why.clone()),
+        CallAnswer::Refused(_) => NextStep::Dead("refused".to_owned()),
+        CallAnswer::Forbidden(_) => NextStep::Dead("not sent".to_owned()),
+        CallAnswer::NotSent(_)
+        | CallAnswer::NotNow(_)
         | CallAnswer::Body { meaning: StatusMeaning::Retry, .. } => {
             again(None, facts, config, now_ms, jitter)
         }
-        CallAnswer::Unknown { .. } | CallAnswer::Body { meaning: StatusMeaning::Unknown, .. } => {
+        CallAnswer::Unknown(_) | CallAnswer::Body { meaning: StatusMeaning::Unknown, .. } => {
             unknown(None, facts, config, now_ms, jitter)
         }
     }
@@ -252,10 +223,11 @@ fn unknown(
 ) -> NextStep {
     match &config.unknown {
         UnknownPolicy::Retry => again(asked_ms, facts, config, now_ms, jitter),
-        UnknownPolicy::Hold => NextStep::Hold { why: "outcome is unknown".to_owned() },
-        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => NextStep::Hold {
-            why: format!("outcome is still unknown after {}", plural(u64::from(facts.attempt_n), "attempt")),
-        },
+        UnknownPolicy::Hold => NextStep::Hold("outcome is unknown".to_owned()),
+        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => NextStep::Hold(format!(
+            "outcome is still unknown after {}",
+            plural(u64::from(facts.attempt_n), "attempt")
+        )),
         // By then the call is over at the destination, too. A question that is asked sooner is answered "no" although
         // the effect may still happen.
         UnknownPolicy::Query(query) => {
@@ -271,9 +243,9 @@ pub(crate) fn result_of(answer: &CallAnswer, config: &DestinationConfig) -> Atte
         CallAnswer::Status { code, .. } => result(meaning(*code, config)),
         CallAnswer::Body { meaning, .. } => result(*meaning),
         CallAnswer::Done => AttemptResult::Done,
-        CallAnswer::Refused { .. } | CallAnswer::Forbidden { .. } => AttemptResult::Refused,
-        CallAnswer::NotSent { .. } | CallAnswer::NotNow { .. } => AttemptResult::Retry,
-        CallAnswer::Unknown { .. } => AttemptResult::Unknown,
+        CallAnswer::Refused(_) | CallAnswer::Forbidden(_) => AttemptResult::Refused,
+        CallAnswer::NotSent(_) | CallAnswer::NotNow(_) => AttemptResult::Retry,
+        CallAnswer::Unknown(_) => AttemptResult::Unknown,
     }
 }
 
@@ -284,11 +256,8 @@ pub(crate) fn may_have_acted(answer: &CallAnswer, config: &DestinationConfig) ->
     match answer {
         CallAnswer::Status { code, .. } => is_open(meaning_of(*code, config, false)),
         CallAnswer::Body { meaning, .. } => is_open(*meaning),
-        CallAnswer::Refused { .. } | CallAnswer::Unknown { .. } => true,
-        CallAnswer::Done
-        | CallAnswer::NotNow { .. }
-        | CallAnswer::Forbidden { .. }
-        | CallAnswer::NotSent { .. } => false,
+        CallAnswer::Refused(_) | CallAnswer::Unknown(_) => true,
+        CallAnswer::Done | CallAnswer::NotNow(_) | CallAnswer::Forbidden(_) | CallAnswer::NotSent(_) => false,
     }
 }
 
@@ -334,13 +303,14 @@ fn again(
 ) -> NextStep {
     if is_exhausted(facts, config, now_ms) {
         let age_s = now_ms.saturating_sub(facts.first_sent_at_ms) / 1_000;
-        return NextStep::Dead {
-            why: format!("given up after {} and {age_s} s", plural(u64::from(facts.attempt_n), "attempt")),
-        };
+        return NextStep::Dead(format!(
+            "given up after {} and {age_s} s",
+            plural(u64::from(facts.attempt_n), "attempt")
+        ));
     }
     let at_ms = due_ms(asked_ms, facts, config, now_ms, jitter);
     if at_ms >= facts.key_valid_until_ms {
-        return NextStep::Hold { why: key_is_old() };
+        return NextStep::Hold(key_is_old());
     }
     NextStep::RetryAt { at_ms }
 }

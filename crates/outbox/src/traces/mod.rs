@@ -15,7 +15,8 @@ mod ids;
 #[cfg(feature = "otel")]
 mod otlp;
 mod record;
-#[cfg(all(test, feature = "otel"))]
+#[cfg(feature = "otel")]
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -53,9 +53,7 @@ impl AnswerReader {
             return status;
         };
         let Some(json) = body.and_then(|body| serde_json::from_slice::<Value>(body).ok()) else {
-            return CallAnswer::Unknown {
-                why: format!("answered {code}, and its body could not be read as JSON"),
-            };
+            return CallAnswer::Unknown(format!("answered {code}, and its body could not be read as JSON"));
         };
         if is_success(success, json.pointer(&success.pointer)) {
             return status;
@@ -134,13 +132,13 @@ impl Question {
         match code {
             404 => Asked::DidNotHappen,
             200..=299 => self.judge_body(body),
-            _ => Asked::Unclear { why: format!("asked whether it happened: answered {code}") },
+            _ => Asked::Unclear(format!("asked whether it happened: answered {code}")),
         }
     }
 
     fn judge_body(&self, body: &[u8]) -> Asked {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
-            return Asked::Unclear { why: "asked whether it happened: the answer is not JSON".to_owned() };
+            return Asked::Unclear("asked whether it happened: the answer is not JSON".to_owned());
         };
         let found = match json.pointer(&self.config.pointer) {
             None | Some(Value::Null) => return Asked::DidNotHappen,
@@ -151,14 +149,13 @@ impl Question {
             return Asked::DidNotHappen;
         }
         if self.config.pending.contains(&found) {
-            return Asked::Unclear { why: "asked whether it happened: it is still under way".to_owned() };
+            return Asked::Unclear("asked whether it happened: it is still under way".to_owned());
         }
         match &self.config.equals {
             // Begun, refused, taken back: a value is an absence only where the configuration says so.
-            Some(wanted) if *wanted != found => Asked::Unclear {
-                why: "asked whether it happened: the value is not in `equals`, `pending` or `absent`"
-                    .to_owned(),
-            },
+            Some(wanted) if *wanted != found => Asked::Unclear(
+                "asked whether it happened: the value is not in `equals`, `pending` or `absent`".to_owned(),
+            ),
             _ => Asked::Happened,
         }
     }
@@ -188,7 +185,7 @@ mod tests {
             let word = match reader(equals, &[]).confirm(code, None, body.map(str::as_bytes)) {
                 CallAnswer::Status { .. } => "status",
                 CallAnswer::Body { .. } => "refused",
-                CallAnswer::Unknown { .. } => "unknown",
+                CallAnswer::Unknown(_) => "unknown",
                 _ => "another",
             };
             assert_eq!(word, want, "{code} {body:?}");
@@ -262,7 +259,7 @@ mod tests {
             let word = match question(equals).judge(code, body.as_bytes()) {
                 Asked::Happened => "yes",
                 Asked::DidNotHappen => "no",
-                Asked::Unclear { .. } => "unclear",
+                Asked::Unclear(_) => "unclear",
             };
             assert_eq!(word, want, "{code} {body}");
         }

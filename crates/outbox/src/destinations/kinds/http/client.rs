@@ -22,7 +22,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::{Address, Origin};
-use super::lean::{Lean, LeanOptions, LeanStop};
+use super::lean::{Lean, LeanStop, Lookup};
 use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
 use hooklatch_core::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
@@ -204,13 +204,16 @@ struct ReqwestCaller {
     age_max: Duration,
 }
 
-struct CallerOptions {
-    tls: Option<ClientConfig>,
-    connect_timeout: Duration,
-    idle_n_max: usize,
-    proxy: Option<String>,
-    version: HttpVersion,
-    allowed: Option<Allowed>,
+/// The options of a destination's clients.
+pub(crate) struct CallerOptions {
+    pub(crate) tls: Option<ClientConfig>,
+    pub(crate) connect_timeout: Duration,
+    /// Most connections that are kept open for the next calls.
+    pub(crate) idle_n_max: usize,
+    pub(crate) proxy: Option<String>,
+    pub(crate) version: HttpVersion,
+    /// The addresses that a name may lead to; `None`: all.
+    pub(crate) allowed: Option<Allowed>,
 }
 
 impl Caller {
@@ -228,12 +231,7 @@ impl Caller {
             version: http.version,
             allowed: template::has_host_template(&config.url).then(|| Allowed::new(&http.private_hosts)),
         };
-        let lean = Lean::new(LeanOptions {
-            allowed: options.allowed.clone(),
-            tls: options.tls.clone(),
-            connect_timeout: options.connect_timeout,
-            idle_n_max: options.idle_n_max,
-        });
+        let lean = Lean::new(Lookup::System(options.allowed.clone().map(Arc::new)), &options);
         let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
         let other = ReqwestCaller { client: Mutex::default(), options, age_max: CONNECTION_AGE_MAX };
         if !is_lean {

@@ -25,7 +25,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 
-use crate::destinations::kinds::{Connect, DestinationKind, KindKey, Reading};
+use crate::destinations::kinds::{BROKER, DestinationKind};
 use crate::destinations::{
     Asked, CallOutcome, ClientSettings, DestinationClient, DestinationError, HandshakeEnd,
 };
@@ -41,55 +41,31 @@ use hooklatch_store::LeasedMessage;
 use sign::Signers;
 
 /// Calls over HTTP, to one address or to what a template makes of an event.
-pub(crate) struct Http;
-
-impl DestinationKind for Http {
-    fn name(&self) -> &'static str {
-        "http"
-    }
-
-    fn schemes(&self) -> &'static [&'static str] {
-        &["http", "https"]
-    }
-
-    fn keys(&self) -> &'static [KindKey] {
-        const {
-            &[
-                KindKey::read_by_kind("headers"),
-                KindKey::read_by_kind("query"),
-                KindKey::read_by_kind("retry_after_max_ms"),
-                KindKey::read_by_kind("sign_secret"),
-                KindKey::read_by_kind("statuses"),
-                KindKey::read_by_kind("method"),
-                KindKey::read_by_kind("private_hosts"),
-                KindKey::read_by_kind("auth"),
-                KindKey::read_by_kind("hmac"),
-                KindKey::read_by_kind("tls"),
-                KindKey::read_by_kind("proxy"),
-                KindKey::read_by_kind("http_version"),
-                KindKey::read_by_kind("connect_timeout_ms"),
-                KindKey::read_by_kind("success"),
-                KindKey::read_by_kind("capture"),
-            ]
-        }
-    }
-
-    fn unknown(&self, reading: &mut Reading<'_, '_>) -> UnknownPolicy {
-        parse::unknown(reading)
-    }
-
-    fn parse(&self, reading: &mut Reading<'_, '_>, config: &mut DestinationConfig) {
-        parse::parse(reading, config);
-    }
-
-    fn connect(&self) -> Option<Connect> {
-        Some(connect)
-    }
-}
-
-fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
-    Ok(DestinationClient::Http(Box::new(HttpDestination::new(settings)?)))
-}
+pub(crate) const HTTP: DestinationKind = DestinationKind {
+    name: "http",
+    schemes: &["http", "https"],
+    own_keys: &[
+        "headers",
+        "query",
+        "retry_after_max_ms",
+        "sign_secret",
+        "statuses",
+        "method",
+        "private_hosts",
+        "auth",
+        "hmac",
+        "tls",
+        "proxy",
+        "http_version",
+        "connect_timeout_ms",
+        "success",
+        "capture",
+    ],
+    unknown: parse::unknown,
+    parse: |_, reading, config| parse::parse(reading, config),
+    connect: Some(|settings| Ok(DestinationClient::Http(Box::new(HttpDestination::new(settings)?)))),
+    ..BROKER
+};
 
 /// One destination, its headers and its connections.
 pub(crate) struct HttpDestination {
@@ -106,12 +82,11 @@ impl HttpDestination {
     /// Reads what the configuration says once; connects to nothing yet.
     pub(crate) fn new(settings: &ClientSettings<'_>) -> Result<Self, DestinationError> {
         let (config, timeout, name) = (settings.config, settings.timeout, || settings.name.clone());
-        let base = Base::new(config).map_err(|why| DestinationError::Url { name: name(), why })?;
-        let headers =
-            Headers::new(config).map_err(|header| DestinationError::Header { name: name(), header })?;
+        let base = Base::new(config).map_err(|why| DestinationError::Url(name(), why))?;
+        let headers = Headers::new(config).map_err(|header| DestinationError::Header(name(), header))?;
         let caller = Caller::new(config, timeout)
             .map_err(|why| DestinationError::Client { name: Some(name()), why })?;
-        let no_template = |key| move |why| DestinationError::Template { name: name(), key, why };
+        let no_template = |key| move |why| DestinationError::Template(name(), key, why);
         let signers = Signers::new(config).map_err(no_template("hmac.signed"))?;
         let question = match &config.unknown {
             UnknownPolicy::Query(query) => {
@@ -125,7 +100,7 @@ impl HttpDestination {
     /// Sends the message once and returns the outcome.
     pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         // No attempt of it can end better, and the destination has no part in it.
-        let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden { why });
+        let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden(why));
         let address = match self.base.address_of(message) {
             Ok(address) => address,
             Err(why) => return forbidden(why),
@@ -137,8 +112,8 @@ impl HttpDestination {
         match self.caller.call(call).await {
             Ok(answered) => self.read(answered),
             Err(CallFailure::Private(why)) => forbidden(why),
-            Err(CallFailure::NotSent(why)) => CallAnswer::NotSent { why }.into(),
-            Err(CallFailure::Unknown(why)) => CallAnswer::Unknown { why }.into(),
+            Err(CallFailure::NotSent(why)) => CallAnswer::NotSent(why).into(),
+            Err(CallFailure::Unknown(why)) => CallAnswer::Unknown(why).into(),
         }
     }
 
@@ -195,9 +170,9 @@ impl HttpDestination {
     /// Asks whether an earlier attempt of the message took effect.
     pub(crate) async fn ask(&self, message: &LeasedMessage, timeout: Duration) -> Asked {
         let Some(question) = &self.question else {
-            return Asked::Unclear { why: "no query is configured".to_owned() };
+            return Asked::Unclear("no query is configured".to_owned());
         };
-        let unclear = |why: String| Asked::Unclear { why: format!("asked whether it happened: {why}") };
+        let unclear = |why: String| Asked::Unclear(format!("asked whether it happened: {why}"));
         let address = match address_of(question, message) {
             Ok(address) => address,
             Err(why) => return unclear(why),

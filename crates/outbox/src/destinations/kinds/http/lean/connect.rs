@@ -150,7 +150,7 @@ pub(crate) struct Connector {
 /// Result of one try to connect.
 pub(crate) enum Connected {
     /// A connection that speaks HTTP/1.1, and what its socket knows.
-    Http1(Stream, Arc<Seen>),
+    Http1(Box<dyn Stream>, Arc<Seen>),
     /// The destination would rather have HTTP/2.
     Http2,
 }
@@ -174,13 +174,13 @@ impl Connector {
         let wire = self.wire(origin).await?;
         let seen = wire.seen();
         if !origin.is_tls {
-            return Ok(Connected::Http1(Stream::Plain(wire), seen));
+            return Ok(Connected::Http1(Box::new(wire), seen));
         }
         let stream = self.over(origin, wire).await?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             return Ok(Connected::Http2);
         }
-        Ok(Connected::Http1(Stream::Tls(Box::new(stream)), seen))
+        Ok(Connected::Http1(Box::new(stream), seen))
     }
 
     /// A connection, without TLS yet.
@@ -233,56 +233,10 @@ impl Service<Name> for Lookup {
 }
 
 /// A connection, with TLS or without.
-pub(crate) enum Stream {
-    Plain(Wire),
-    Tls(Box<TlsStream<Wire>>),
-}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-/// Does the same with either.
-macro_rules! with {
-    ($stream:expr, $inner:ident => $does:expr) => {
-        match $stream {
-            Stream::Plain($inner) => $does,
-            Stream::Tls($inner) => $does,
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        with!(&mut *self, inner => Pin::new(inner).poll_read(cx, buf))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        with!(&mut *self, inner => Pin::new(inner).poll_write(cx, buf))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        with!(&mut *self, inner => Pin::new(inner).poll_write_vectored(cx, bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        with!(&mut *self, inner => Pin::new(inner).poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        with!(&mut *self, inner => Pin::new(inner).poll_shutdown(cx))
-    }
-}
+impl Stream for Wire {}
+impl Stream for TlsStream<Wire> {}
 
 /// In TLS 1.3 a client is done before the other side has looked at its certificate: it says so within this time.
 const OBJECTION: Duration = Duration::from_millis(300);

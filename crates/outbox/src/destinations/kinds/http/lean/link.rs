@@ -20,12 +20,15 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
+use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, words};
 
 /// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// The part of a connection that moves bytes.
+type HttpConnection = Box<Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>>;
 
 /// A connection. Dropping it closes it.
 pub(crate) struct Link {
@@ -35,7 +38,7 @@ pub(crate) struct Link {
     pub(crate) made_at: Instant,
     sender: SendRequest<Full<Bytes>>,
     /// The part that moves bytes; `None` once it has ended.
-    connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    connection: Option<HttpConnection>,
     seen: Arc<Seen>,
 }
 
@@ -43,14 +46,16 @@ pub(crate) struct Link {
 pub(crate) enum Lost {
     /// No byte of it left, and here it is again.
     Unsent(Box<Request<Full<Bytes>>>, String),
-    /// No byte of it left.
-    NotSent(String),
-    /// The destination may have it.
-    Unknown(String),
+    /// It cannot be made again.
+    Failed(CallFailure),
 }
 
 impl Link {
-    pub(crate) async fn new(origin: &Arc<Origin>, stream: Stream, seen: Arc<Seen>) -> hyper::Result<Self> {
+    pub(crate) async fn new(
+        origin: &Arc<Origin>,
+        stream: Box<dyn Stream>,
+        seen: Arc<Seen>,
+    ) -> hyper::Result<Self> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         let connection = Some(Box::new(connection));
@@ -68,9 +73,9 @@ impl Link {
         };
         let (request, why) = (lost.take_message(), words(lost.error()));
         Err(match request {
-            _ if self.seen.is_sent() => Lost::Unknown(why),
+            _ if self.seen.is_sent() => Lost::Failed(CallFailure::Unknown(why)),
             Some(request) => Lost::Unsent(Box::new(request), why),
-            None => Lost::NotSent(why),
+            None => Lost::Failed(CallFailure::NotSent(why)),
         })
     }
 
@@ -134,10 +139,7 @@ pub(crate) fn idle_for(headers: &HeaderMap) -> Duration {
 }
 
 /// Moves bytes while `work` waits for them.
-async fn drive<T>(
-    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
-    work: impl Future<Output = T>,
-) -> T {
+async fn drive<T>(connection: &mut Option<HttpConnection>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
         move_bytes(connection, cx);
@@ -147,10 +149,7 @@ async fn drive<T>(
 }
 
 /// A connection that has ended is dropped, which hands back what it had not begun.
-fn move_bytes(
-    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
-    cx: &mut std::task::Context<'_>,
-) {
+fn move_bytes(connection: &mut Option<HttpConnection>, cx: &mut std::task::Context<'_>) {
     if let Some(moving) = connection
         && Pin::new(moving).poll(cx).is_ready()
     {

@@ -18,16 +18,16 @@ use http::header::HOST;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
 use crate::destinations::CONNECTION_AGE_MAX;
 use crate::destinations::kinds::http::address::Origin;
 use crate::destinations::kinds::http::client::{
-    BodyCut, Call, CallFailure, HttpAnswer, answered_early, no_answer, retry_after, words,
+    BodyCut, Call, CallFailure, CallerOptions, HttpAnswer, answered_early, no_answer, retry_after, words,
 };
-use connect::{Connected, Connector, Lookup};
-use hooklatch_core::net::{Allowed, is_private_host};
+pub(crate) use connect::Lookup;
+use connect::{Connected, Connector};
+use hooklatch_core::net::is_private_host;
 use link::{Link, LinkPool, Lost, idle_for};
 
 /// Makes the calls of one destination.
@@ -39,16 +39,6 @@ pub(crate) struct Lean {
     pub(crate) age_max: Duration,
 }
 
-/// The options of a destination that the lean client has to know.
-pub(crate) struct LeanOptions {
-    /// The addresses that a name may lead to; `None`: all.
-    pub(crate) allowed: Option<Allowed>,
-    pub(crate) tls: Option<ClientConfig>,
-    pub(crate) connect_timeout: Duration,
-    /// Most connections that are kept for the next calls.
-    pub(crate) idle_n_max: usize,
-}
-
 /// The reason why a call was not made to its end.
 pub(crate) enum LeanStop {
     /// The destination would rather have HTTP/2; nothing was sent, and the call is as it was.
@@ -57,21 +47,12 @@ pub(crate) enum LeanStop {
 }
 
 impl Lean {
-    pub(crate) fn new(options: LeanOptions) -> Self {
-        let lookup = Lookup::System(options.allowed.map(Arc::new));
-        Self::looking_up(lookup, options.tls, options.connect_timeout, options.idle_n_max)
-    }
-
-    pub(crate) fn looking_up(
-        lookup: Lookup,
-        tls: Option<ClientConfig>,
-        connect_timeout: Duration,
-        idle_n_max: usize,
-    ) -> Self {
+    /// A client that looks names up with `lookup`.
+    pub(crate) fn new(lookup: Lookup, options: &CallerOptions) -> Self {
         Self {
-            connector: Connector::new(lookup, tls, connect_timeout),
-            connect_timeout,
-            pool: LinkPool::new(idle_n_max),
+            connector: Connector::new(lookup, options.tls.clone(), options.connect_timeout),
+            connect_timeout: options.connect_timeout,
+            pool: LinkPool::new(options.idle_n_max),
             age_max: CONNECTION_AGE_MAX,
         }
     }
@@ -109,7 +90,7 @@ impl Lean {
                 Ok(response) => return Ok((link, response)),
                 // It was closed while it was idle.
                 Err(Lost::Unsent(back, _)) => request = *back,
-                Err(lost) => return Err(LeanStop::Failed(lost.into())),
+                Err(lost) => return Err(lost.into()),
             }
         }
         let mut link = match self.connected(origin, deadline, call.timeout).await {
@@ -122,10 +103,8 @@ impl Lean {
                 return Err(stopped);
             }
         };
-        match sent_on(&mut link, request, deadline, call.timeout).await {
-            Ok(response) => Ok((link, response)),
-            Err(lost) => Err(LeanStop::Failed(lost.into())),
-        }
+        let response = sent_on(&mut link, request, deadline, call.timeout).await?;
+        Ok((link, response))
     }
 
     async fn connected(
@@ -164,8 +143,8 @@ async fn sent_on(
 ) -> Result<Response<Incoming>, Lost> {
     match timeout_at(deadline, link.send(request)).await {
         Ok(sent) => sent,
-        Err(_) if link.is_sent() => Err(Lost::Unknown(no_answer(timeout))),
-        Err(_) => Err(Lost::NotSent(no_answer(timeout))),
+        Err(_) if link.is_sent() => Err(Lost::Failed(CallFailure::Unknown(no_answer(timeout)))),
+        Err(_) => Err(Lost::Failed(CallFailure::NotSent(no_answer(timeout)))),
     }
 }
 
@@ -180,11 +159,11 @@ fn request(call: &mut Call<'_>) -> Request<Full<Bytes>> {
     request
 }
 
-impl From<Lost> for CallFailure {
+impl From<Lost> for LeanStop {
     fn from(lost: Lost) -> Self {
         match lost {
-            Lost::Unsent(_, why) | Lost::NotSent(why) => Self::NotSent(why),
-            Lost::Unknown(why) => Self::Unknown(why),
+            Lost::Unsent(_, why) => Self::Failed(CallFailure::NotSent(why)),
+            Lost::Failed(failed) => Self::Failed(failed),
         }
     }
 }

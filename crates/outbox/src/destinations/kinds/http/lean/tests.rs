@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use reqwest::Url;
+use rustls::ClientConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,13 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::connect::Lookup;
-use super::{Lean, LeanOptions, LeanStop};
+use super::{Lean, LeanStop, Lookup};
 use crate::destinations::kinds::http::address::Address;
-use crate::destinations::kinds::http::client::{Call, CallFailure, HttpAnswer, tls};
+use crate::destinations::kinds::http::client::{Call, CallFailure, CallerOptions, HttpAnswer, tls};
 use crate::policy::tests::config;
 use ScriptStep::{Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait};
-use hooklatch_core::config::{DestinationConfig, Secret, UnknownPolicy};
+use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, UnknownPolicy};
 use hooklatch_core::net::Allowed;
 
 /// Longest time that a test waits for what must happen.
@@ -145,8 +145,12 @@ fn lean() -> Lean {
 }
 
 fn lean_keeping(idle_n_max: usize) -> Lean {
-    let allowed = None;
-    Lean::new(LeanOptions { allowed, tls: None, connect_timeout: Duration::from_secs(2), idle_n_max })
+    Lean::new(Lookup::System(None), &options(None, idle_n_max))
+}
+
+fn options(tls: Option<ClientConfig>, idle_n_max: usize) -> CallerOptions {
+    let (connect_timeout, version) = (Duration::from_secs(2), HttpVersion::Auto);
+    CallerOptions { tls, connect_timeout, idle_n_max, proxy: None, version, allowed: None }
 }
 
 /// One call: the status and the body, or what became of it.
@@ -396,7 +400,7 @@ async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     let addresses = Arc::new(Mutex::new(vec![private, public, private, public]));
     let allowed = Arc::new(Allowed::new(&["127.0.0.1".to_owned()]));
     let lookup = Lookup::Scripted(allowed, Arc::clone(&addresses));
-    let lean = Lean::looking_up(lookup, None, Duration::from_secs(2), 4);
+    let lean = Lean::new(lookup, &options(None, 4));
     let url = format!("http://far.test:{}/", destination.addr.port());
     let call = || called_with(&lean, &url, Method::POST, Bytes::new(), 5_000);
     assert_eq!(call().await, "200 {}");
@@ -516,8 +520,7 @@ impl TlsFront {
     fn lean(&self, ca_pem: &str) -> Lean {
         let mut config = DestinationConfig { url: self.url.clone(), ..config(UnknownPolicy::Retry) };
         config.http.tls.ca = Some(Secret::new(ca_pem));
-        let connect_timeout = Duration::from_secs(2);
-        Lean::new(LeanOptions { allowed: None, tls: tls(&config).unwrap(), connect_timeout, idle_n_max: 4 })
+        Lean::new(Lookup::System(None), &options(tls(&config).unwrap(), 4))
     }
 
     async fn called(&self, lean: &Lean) -> Result<u16, &'static str> {
