@@ -82,15 +82,7 @@ impl Attempt<'_> {
             SendPlan::Send => self.send(&facts).await,
             SendPlan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
             SendPlan::Ask => match self.ask().await {
-                Asked::Happened => AttemptOutcome {
-                    to: SettleTo::Done,
-                    result: AttemptResult::Done,
-                    http_status: None,
-                    error: None,
-                    response: None,
-                    is_unsent: false,
-                    may_have_acted: false,
-                },
+                Asked::Happened => AttemptOutcome::new(SettleTo::Done, AttemptResult::Done),
                 Asked::Unclear(why) => self.rule(&CallAnswer::Unknown(why), &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
                     SendPlan::Send => self.send(&facts.certain()).await,
@@ -154,27 +146,17 @@ impl Attempt<'_> {
             NextStep::Hold(why) => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
         AttemptOutcome {
-            to,
-            result: policy::result_of(answer, &self.post.destination.config),
             http_status,
             error,
-            response: None,
-            is_unsent: false,
             may_have_acted: policy::may_have_acted(answer, &self.post.destination.config),
+            ..AttemptOutcome::new(to, policy::result_of(answer, &self.post.destination.config))
         }
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
     fn hand_back(&self, why: &str) -> AttemptOutcome {
-        AttemptOutcome {
-            to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
-            result: unsent_result(&Facts::from(self.message)),
-            http_status: None,
-            error: Some(format!("handed back: {why}")),
-            response: None,
-            is_unsent: true,
-            may_have_acted: false,
-        }
+        let to = SettleTo::Ready { visible_at_ms: self.clock.steady_ms() };
+        AttemptOutcome::unsent(to, &Facts::from(self.message), format!("handed back: {why}"))
     }
 
     /// Records a span of the attempt, where its trace is recorded.
@@ -232,6 +214,17 @@ impl Attempt<'_> {
 }
 
 impl AttemptOutcome {
+    fn new(to: SettleTo, result: AttemptResult) -> Self {
+        let (http_status, error, response) = (None, None, None);
+        Self { to, result, http_status, error, response, is_unsent: false, may_have_acted: false }
+    }
+
+    /// Nothing was sent now; what was unknown before stays unknown.
+    fn unsent(to: SettleTo, facts: &Facts, why: String) -> Self {
+        let result = if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released };
+        Self { error: Some(why), is_unsent: true, ..Self::new(to, result) }
+    }
+
     /// The word for the state that follows.
     fn next(&self) -> &'static str {
         match self.to {
@@ -255,19 +248,7 @@ fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
         // Neither is possible here; if one were, an operator should see it.
         SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    AttemptOutcome {
-        to,
-        result: unsent_result(facts),
-        http_status: None,
-        error: Some(why),
-        response: None,
-        is_unsent: true,
-        may_have_acted: false,
-    }
-}
-
-fn unsent_result(facts: &Facts) -> AttemptResult {
-    if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
+    AttemptOutcome::unsent(to, facts, why)
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Post {
             bytes_n: AtomicU64::new(0),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
-            meters: Arc::new(Meters::new()),
+            meters: Arc::default(),
             before: Mutex::default(),
         }
     }

@@ -30,7 +30,7 @@ pub fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(name, field)?;
     let mut table = field.table()?;
-    let places = Places::of(&table);
+    let places = ["url", "query", "heartbeat"].map(|key| table.peek(key));
     let url = url(&mut table);
     let named = url.as_ref().and_then(|(_, url)| kind_of(url));
     misfits(&mut table, named);
@@ -119,36 +119,20 @@ fn common(reading: &mut Reading<'_, '_>, unknown: UnknownPolicy) -> DestinationC
     }
 }
 
-/// The places of keys that have to fit to others.
-struct Places<'c> {
-    url: Option<Field<'c>>,
-    query: Option<Field<'c>>,
-    heartbeat: Option<Field<'c>>,
-}
-
-impl<'c> Places<'c> {
-    fn of(table: &Table<'c>) -> Self {
-        let place = |key| table.peek(key);
-        Self { url: place("url"), query: place("query"), heartbeat: place("heartbeat") }
-    }
-}
-
 /// Records keys that are right one by one and not beside each other.
-fn fit_together(places: &Places<'_>, config: &DestinationConfig) {
-    if let (Some(field), UnknownPolicy::Query(query)) = (&places.query, &config.unknown)
-        && query.after_ms >= config.key_valid_for_ms.min(config.retry.age_max_ms)
+fn fit_together([url, query, heartbeat]: &[Option<Field<'_>>; 3], config: &DestinationConfig) {
+    if let (Some(field), UnknownPolicy::Query(question)) = (query, &config.unknown)
+        && question.after_ms >= config.key_valid_for_ms.min(config.retry.age_max_ms)
     {
         let why = "has an after_ms that is not below key_valid_for_ms and retry.age_max_ms";
         field.problem(why, "make it shorter: nothing could be sent again after the answer");
     }
-    if let (Some(field), true, UnknownPolicy::Query(_)) =
-        (&places.heartbeat, config.heartbeat, &config.unknown)
-    {
+    if let (Some(field), true, UnknownPolicy::Query(_)) = (heartbeat, config.heartbeat, &config.unknown) {
         let why =
             "is set with unknown = \"query\": a call still under way could be asked about and made again";
         field.problem(why, "use unknown = \"retry\" or \"hold\", or a timeout_ms below the lease");
     }
-    if let Some(field) = &places.url
+    if let Some(field) = url
         && template::has_host_template(&config.url)
         && config.http.proxy.is_some()
     {

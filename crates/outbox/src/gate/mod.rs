@@ -46,7 +46,7 @@ pub(crate) struct CallGate {
     ahead: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GateState {
     pub(crate) window: Window,
     /// Permits too many since the window shrank: calls under way have them, and do not give them back.
@@ -67,17 +67,6 @@ pub(crate) struct GateState {
     call_ms: Option<i64>,
     /// State of the breaker and size of the window that the gauges show.
     published: (Option<bool>, Option<u32>),
-}
-
-/// The sign that an ended call gives about how many calls its destination bears.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallSign {
-    /// The destination bears as many calls as are under way, and perhaps more.
-    Good,
-    /// More calls are under way than the destination bears.
-    TooMany,
-    /// The answer says nothing about the number of calls.
-    Neither,
 }
 
 /// A call's place among those under way, free again when dropped.
@@ -123,7 +112,7 @@ impl CallGate {
             quiet_ms: i64::try_from(config.retry.max_ms.max(config.retry_after_max_ms).max(QUIET_MS_MIN))
                 .unwrap_or(i64::MAX),
             calls: Semaphore::new(window.n() as usize),
-            state: Arc::new(Mutex::new(GateState::new(window))),
+            state: Arc::new(Mutex::new(GateState { window, ..GateState::default() })),
             ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
         }
     }
@@ -259,28 +248,21 @@ impl CallGate {
         let is_good = result == AttemptResult::Done;
         state.call_ms =
             is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
-        let sign = if is_overload(result, http_status) {
-            CallSign::TooMany
+        let before_n = state.window.n();
+        if is_overload(result, http_status) {
+            state.window.was_too_much(took, now_ms);
         } else if is_good {
-            CallSign::Good
-        } else {
-            CallSign::Neither
-        };
-        self.update_window(&mut state, sign, took, now_ms);
+            state.window.went_well(took, now_ms);
+        }
+        self.update_permits(&mut state, before_n);
         if self.failures_n_max > 0 {
             self.update_breaker(&mut state, result, now_ms);
         }
         self.publish_gauges(&mut state);
     }
 
-    /// Updates the window after a call, and the permits after the window.
-    fn update_window(&self, state: &mut GateState, sign: CallSign, took: Duration, now_ms: i64) {
-        let before_n = state.window.n();
-        match sign {
-            CallSign::TooMany => state.window.was_too_much(took, now_ms),
-            CallSign::Good => state.window.went_well(took, now_ms),
-            CallSign::Neither => {}
-        }
+    /// Adds permits, or takes them back, after the window has changed.
+    fn update_permits(&self, state: &mut GateState, before_n: u32) {
         let now_n = state.window.n();
         let (more_n, less_n) = (now_n.saturating_sub(before_n), before_n.saturating_sub(now_n));
         let kept_n = more_n.min(state.owed_n);
@@ -336,22 +318,4 @@ impl CallGate {
 fn is_overload(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))
-}
-
-impl GateState {
-    fn new(window: Window) -> Self {
-        Self {
-            window,
-            owed_n: 0,
-            failures_n: 0,
-            probe_at_ms: None,
-            is_probing: false,
-            is_probe_offered: false,
-            budget: 0,
-            filled_at_ms: 0,
-            is_short: false,
-            call_ms: None,
-            published: (None, None),
-        }
-    }
 }

@@ -19,7 +19,7 @@ const SLACK_US: u64 = 10_000;
 const FORGOTTEN: u64 = 8;
 
 /// The number of calls that may be under way, and what it is computed from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Window {
     n: u32,
     /// Between which bounds it moves; `None`: not at all.

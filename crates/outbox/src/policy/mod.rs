@@ -16,7 +16,7 @@ use hooklatch_store::LeasedMessage;
 /// Facts about a message that the decisions need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Claims so far, this one included, since the first or since a person's last word to send it again.
+    /// Claims so far, this one included, since the first or since an operator last had it sent again.
     pub(crate) attempt_n: u32,
     /// Time when the first attempt was claimed.
     pub(crate) first_sent_at_ms: UnixMs,
@@ -44,7 +44,7 @@ impl From<&LeasedMessage> for Facts {
 }
 
 impl Facts {
-    /// The same message after the destination answered that the effect did not happen.
+    /// This message after the destination answered that the effect did not happen.
     #[must_use]
     pub(crate) fn certain(self) -> Self {
         Self { is_uncertain: false, ..self }
@@ -120,7 +120,7 @@ pub(crate) enum SendPlan {
         /// Time before which it is not asked.
         until_ms: UnixMs,
     },
-    /// A person has to decide.
+    /// An operator has to decide.
     Hold(String),
     /// The message is given up.
     Dead(String),
@@ -143,7 +143,7 @@ pub(crate) enum NextStep {
     },
     /// The message is given up.
     Dead(String),
-    /// A person has to decide.
+    /// An operator has to decide.
     Hold(String),
 }
 
@@ -182,58 +182,78 @@ pub(crate) fn next_step(
     now_ms: UnixMs,
     jitter: f64,
 ) -> NextStep {
-    match answer {
-        CallAnswer::Status { code, retry_after } => match meaning(*code, config) {
-            StatusMeaning::Done => NextStep::Done,
-            StatusMeaning::Retry => {
-                let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
-                again(asked_ms, facts, config, now_ms, jitter)
-            }
-            StatusMeaning::Unknown => {
-                let asked_ms = retry_after.as_deref().and_then(|text| retry_after_ms(text, now_ms));
-                unknown(asked_ms, facts, config, now_ms, jitter)
-            }
-            StatusMeaning::Dead if (300..=399).contains(code) => {
-                NextStep::Dead(format!("redirected with {code}; redirects are not followed"))
-            }
-            StatusMeaning::Dead => NextStep::Dead(format!("refused with {code}")),
-        },
-        CallAnswer::Done | CallAnswer::Body { meaning: StatusMeaning::Done, .. } => NextStep::Done,
-        CallAnswer::Body { meaning: StatusMeaning::Dead, why, .. } => NextStep::Dead(why.clone()),
-        CallAnswer::Refused(_) => NextStep::Dead("refused".to_owned()),
-        CallAnswer::Forbidden(_) => NextStep::Dead("not sent".to_owned()),
-        CallAnswer::NotSent(_)
-        | CallAnswer::NotNow(_)
-        | CallAnswer::Body { meaning: StatusMeaning::Retry, .. } => {
-            again(None, facts, config, now_ms, jitter)
+    let asked_ms = match answer {
+        CallAnswer::Status { retry_after: Some(text), .. } => retry_after_ms(text, now_ms),
+        _ => None,
+    };
+    let ended = Ended { asked_ms, facts, config, now_ms, jitter };
+    match (result_of(answer, config), answer) {
+        (AttemptResult::Done, _) => NextStep::Done,
+        (AttemptResult::Retry, _) => ended.again(),
+        (AttemptResult::Unknown, _) => ended.unknown(),
+        (_, CallAnswer::Status { code: code @ 300..=399, .. }) => {
+            NextStep::Dead(format!("redirected with {code}; redirects are not followed"))
         }
-        CallAnswer::Unknown(_) | CallAnswer::Body { meaning: StatusMeaning::Unknown, .. } => {
-            unknown(None, facts, config, now_ms, jitter)
-        }
+        (_, CallAnswer::Status { code, .. }) => NextStep::Dead(format!("refused with {code}")),
+        (_, CallAnswer::Body { why, .. }) => NextStep::Dead(why.clone()),
+        (_, CallAnswer::Forbidden(_)) => NextStep::Dead("not sent".to_owned()),
+        _ => NextStep::Dead("refused".to_owned()),
     }
 }
 
-/// Returns what follows when it is unknown whether a call took effect.
-fn unknown(
+/// An attempt that has ended, and whose effect is not there or unknown.
+struct Ended<'a> {
+    /// How long the destination asks to wait. Milliseconds.
     asked_ms: Option<i64>,
-    facts: &Facts,
-    config: &DestinationConfig,
+    facts: &'a Facts,
+    config: &'a DestinationConfig,
     now_ms: UnixMs,
     jitter: f64,
-) -> NextStep {
-    match &config.unknown {
-        UnknownPolicy::Retry => again(asked_ms, facts, config, now_ms, jitter),
-        UnknownPolicy::Hold => NextStep::Hold("outcome is unknown".to_owned()),
-        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => NextStep::Hold(format!(
-            "outcome is still unknown after {}",
-            plural(u64::from(facts.attempt_n), "attempt")
-        )),
-        // By then the call is over at the destination, too. A question that is asked sooner is answered "no" although
-        // the effect may still happen.
-        UnknownPolicy::Query(query) => {
-            let over_at_ms = now_ms.saturating_add(millis(query.after_ms));
-            NextStep::AskFirst { at_ms: due_ms(asked_ms, facts, config, now_ms, jitter).max(over_at_ms) }
+}
+
+impl Ended<'_> {
+    /// Returns what follows when it is unknown whether a call took effect.
+    fn unknown(&self) -> NextStep {
+        match &self.config.unknown {
+            UnknownPolicy::Retry => self.again(),
+            UnknownPolicy::Hold => NextStep::Hold("outcome is unknown".to_owned()),
+            UnknownPolicy::Query(_) if self.is_exhausted() => {
+                let attempts = plural(u64::from(self.facts.attempt_n), "attempt");
+                NextStep::Hold(format!("outcome is still unknown after {attempts}"))
+            }
+            // By then the call is over at the destination, too. A question that is asked sooner is answered "no"
+            // although the effect may still happen.
+            UnknownPolicy::Query(query) => {
+                let over_at_ms = self.now_ms.saturating_add(millis(query.after_ms));
+                NextStep::AskFirst { at_ms: self.due_ms().max(over_at_ms) }
+            }
         }
+    }
+
+    fn again(&self) -> NextStep {
+        if self.is_exhausted() {
+            let age_s = self.now_ms.saturating_sub(self.facts.first_sent_at_ms) / 1_000;
+            let attempts = plural(u64::from(self.facts.attempt_n), "attempt");
+            return NextStep::Dead(format!("given up after {attempts} and {age_s} s"));
+        }
+        let at_ms = self.due_ms();
+        if at_ms >= self.facts.key_valid_until_ms {
+            return NextStep::Hold(key_is_old());
+        }
+        NextStep::RetryAt { at_ms }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        let Facts { attempt_n, first_sent_at_ms, .. } = *self.facts;
+        backoff::is_exhausted(&self.config.retry, attempt_n, first_sent_at_ms, self.now_ms)
+    }
+
+    /// The later of the back-off and of what the destination asked for.
+    fn due_ms(&self) -> UnixMs {
+        let most_ms = millis(self.config.retry_after_max_ms).max(RETRY_AFTER_MS_MIN);
+        let asked_ms = self.asked_ms.map_or(0, |asked_ms| asked_ms.clamp(RETRY_AFTER_MS_MIN, most_ms));
+        let delay_ms = backoff::delay_ms(&self.config.retry, self.facts.attempt_n, self.jitter);
+        self.now_ms.saturating_add(delay_ms.max(asked_ms))
     }
 }
 
@@ -270,12 +290,12 @@ fn result(meaning: StatusMeaning) -> AttemptResult {
     }
 }
 
-/// Returns what a status says, by the destination's own word or by the usual one.
+/// What a status means, by the destination's configuration or by the usual rule.
 fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
     meaning_of(code, config, config.unknown == UnknownPolicy::Retry)
 }
 
-/// The same where a call that may have taken effect `is_repeated`, or is not.
+/// What a status means where a call that may have taken effect `is_repeated`, or is not.
 fn meaning_of(code: u16, config: &DestinationConfig, is_repeated: bool) -> StatusMeaning {
     let usual = match code {
         200..=299 => StatusMeaning::Done,
@@ -288,45 +308,6 @@ fn meaning_of(code: u16, config: &DestinationConfig, is_repeated: bool) -> Statu
         _ => StatusMeaning::Dead,
     };
     config.statuses.get(&code).copied().unwrap_or(usual)
-}
-
-fn is_exhausted(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> bool {
-    backoff::is_exhausted(&config.retry, facts.attempt_n, facts.first_sent_at_ms, now_ms)
-}
-
-fn again(
-    asked_ms: Option<i64>,
-    facts: &Facts,
-    config: &DestinationConfig,
-    now_ms: UnixMs,
-    jitter: f64,
-) -> NextStep {
-    if is_exhausted(facts, config, now_ms) {
-        let age_s = now_ms.saturating_sub(facts.first_sent_at_ms) / 1_000;
-        return NextStep::Dead(format!(
-            "given up after {} and {age_s} s",
-            plural(u64::from(facts.attempt_n), "attempt")
-        ));
-    }
-    let at_ms = due_ms(asked_ms, facts, config, now_ms, jitter);
-    if at_ms >= facts.key_valid_until_ms {
-        return NextStep::Hold(key_is_old());
-    }
-    NextStep::RetryAt { at_ms }
-}
-
-/// The later of the back-off and of what the destination asked for.
-fn due_ms(
-    asked_ms: Option<i64>,
-    facts: &Facts,
-    config: &DestinationConfig,
-    now_ms: UnixMs,
-    jitter: f64,
-) -> UnixMs {
-    let most_ms = millis(config.retry_after_max_ms).max(RETRY_AFTER_MS_MIN);
-    let asked_ms = asked_ms.map_or(0, |asked_ms| asked_ms.clamp(RETRY_AFTER_MS_MIN, most_ms));
-    let delay_ms = backoff::delay_ms(&config.retry, facts.attempt_n, jitter);
-    now_ms.saturating_add(delay_ms.max(asked_ms))
 }
 
 fn key_is_old() -> String {

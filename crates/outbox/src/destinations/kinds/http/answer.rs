@@ -5,6 +5,8 @@
 //! Everything else, another value as well, means to ask again later; it never leads to a second send. The policy decides
 //! when it may be asked at all.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use super::sign::of_message;
@@ -132,13 +134,13 @@ impl Question {
         match code {
             404 => Asked::DidNotHappen,
             200..=299 => self.judge_body(body),
-            _ => Asked::Unclear(format!("asked whether it happened: answered {code}")),
+            _ => unclear(format!("answered {code}")),
         }
     }
 
     fn judge_body(&self, body: &[u8]) -> Asked {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
-            return Asked::Unclear("asked whether it happened: the answer is not JSON".to_owned());
+            return unclear("the answer is not JSON");
         };
         let found = match json.pointer(&self.config.pointer) {
             None | Some(Value::Null) => return Asked::DidNotHappen,
@@ -149,16 +151,21 @@ impl Question {
             return Asked::DidNotHappen;
         }
         if self.config.pending.contains(&found) {
-            return Asked::Unclear("asked whether it happened: it is still under way".to_owned());
+            return unclear("it is still under way");
         }
         match &self.config.equals {
             // Begun, refused, taken back: a value is an absence only where the configuration says so.
-            Some(wanted) if *wanted != found => Asked::Unclear(
-                "asked whether it happened: the value is not in `equals`, `pending` or `absent`".to_owned(),
-            ),
+            Some(wanted) if *wanted != found => {
+                unclear("the value is not in `equals`, `pending` or `absent`")
+            }
             _ => Asked::Happened,
         }
     }
+}
+
+/// A question whose answer settles nothing.
+pub(crate) fn unclear(why: impl Display) -> Asked {
+    Asked::Unclear(format!("asked whether it happened: {why}"))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::destinations::{
 use crate::policy::CallAnswer;
 use crate::traces::HttpServer;
 use address::{Address, Base};
-use answer::{AnswerReader, Question};
+use answer::{AnswerReader, Question, unclear};
 use client::{ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, Caller, HttpAnswer};
 use headers::Headers;
 use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
@@ -172,7 +172,6 @@ impl HttpDestination {
         let Some(question) = &self.question else {
             return Asked::Unclear("no query is configured".to_owned());
         };
-        let unclear = |why: String| Asked::Unclear(format!("asked whether it happened: {why}"));
         let address = match address_of(question, message) {
             Ok(address) => address,
             Err(why) => return unclear(why),

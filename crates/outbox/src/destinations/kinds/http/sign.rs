@@ -7,10 +7,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use ring::hmac;
 use serde_json::{Value, json};
-use sha2::{Sha256, Sha512};
 
 use super::headers::value;
 use hooklatch_core::config::{DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, Secret};
@@ -166,7 +165,7 @@ fn simple(text: &str) -> Option<Vec<HmacPiece>> {
 #[derive(Default)]
 pub(crate) struct Signers {
     /// Each of them gives a signature; the destination accepts a call when it knows one of the secrets.
-    standard: Vec<Hmac<Sha256>>,
+    standard: Vec<hmac::Key>,
     header: Option<HeaderSigner>,
 }
 
@@ -174,28 +173,15 @@ pub(crate) struct Signers {
 struct HeaderSigner {
     config: HmacConfig,
     signed: HmacTemplate,
-    keyed: KeyedMac,
-}
-
-/// An HMAC that has its key and waits for what is signed.
-#[derive(Clone)]
-enum KeyedMac {
-    Sha256(Hmac<Sha256>),
-    Sha512(Hmac<Sha512>),
+    key: hmac::Key,
 }
 
 impl Signers {
     /// The error says what is wrong with the template of what is signed.
     pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        let keyed = |secret| Hmac::new_from_slice(&sign_key(secret)).ok();
-        let standard = config.sign_secrets.iter().filter_map(keyed).collect();
-        let header = match &config.http.hmac {
-            Some(hmac) => {
-                let signed = HmacTemplate::parse(&hmac.signed)?;
-                KeyedMac::new(hmac).map(|keyed| HeaderSigner { config: hmac.clone(), signed, keyed })
-            }
-            None => None,
-        };
+        let key = |secret| hmac::Key::new(hmac::HMAC_SHA256, &sign_key(secret));
+        let standard = config.sign_secrets.iter().map(key).collect();
+        let header = config.http.hmac.clone().map(HeaderSigner::new).transpose()?;
         Ok(Self { standard, header })
     }
 
@@ -216,30 +202,6 @@ impl Signers {
     }
 }
 
-impl KeyedMac {
-    fn new(config: &HmacConfig) -> Option<Self> {
-        let key = config.secret.reveal().as_bytes();
-        match config.algorithm {
-            HmacAlgorithm::Sha256 => Hmac::new_from_slice(key).ok().map(Self::Sha256),
-            HmacAlgorithm::Sha512 => Hmac::new_from_slice(key).ok().map(Self::Sha512),
-        }
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(mac) => mac.update(bytes),
-            Self::Sha512(mac) => mac.update(bytes),
-        }
-    }
-
-    fn finalize(self) -> Vec<u8> {
-        match self {
-            Self::Sha256(mac) => mac.finalize().into_bytes().to_vec(),
-            Self::Sha512(mac) => mac.finalize().into_bytes().to_vec(),
-        }
-    }
-}
-
 /// The key bytes of a `sign_secret`: the base64 after `whsec_`, as Standard Webhooks writes it, else the text.
 fn sign_key(secret: &Secret) -> Vec<u8> {
     let encoded = secret.reveal().strip_prefix("whsec_");
@@ -251,17 +213,19 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 /// time is that of the attempt, so that a late one is believed, too. Signatures by several secrets stand side by side, with
 /// a space between them.
 fn standard(
-    macs: &[Hmac<Sha256>],
+    keys: &[hmac::Key],
     message: &LeasedMessage,
     now_s: i64,
     headers: &mut HeaderMap,
 ) -> Result<(), String> {
     let begin = format!("{}.{now_s}.", message.idempotency_key);
-    let signature = |mac: &Hmac<Sha256>| {
-        let signed = mac.clone().chain_update(begin.as_bytes()).chain_update(&message.body);
-        format!("v1,{}", STANDARD.encode(signed.finalize().into_bytes()))
+    let signature = |key: &hmac::Key| {
+        let mut mac = hmac::Context::with_key(key);
+        mac.update(begin.as_bytes());
+        mac.update(&message.body);
+        format!("v1,{}", STANDARD.encode(mac.sign()))
     };
-    let signatures: Vec<String> = macs.iter().map(signature).collect();
+    let signatures: Vec<String> = keys.iter().map(signature).collect();
     headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
     headers.insert("webhook-timestamp", HeaderValue::from(now_s));
     headers.insert("webhook-signature", value("webhook-signature", &signatures.join(" "))?);
@@ -269,15 +233,24 @@ fn standard(
 }
 
 impl HeaderSigner {
+    fn new(config: HmacConfig) -> Result<Self, String> {
+        let algorithm = match config.algorithm {
+            HmacAlgorithm::Sha256 => hmac::HMAC_SHA256,
+            HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
+        };
+        let key = hmac::Key::new(algorithm, config.secret.reveal().as_bytes());
+        Ok(Self { signed: HmacTemplate::parse(&config.signed)?, key, config })
+    }
+
     fn sign(&self, message: &LeasedMessage, now_s: i64, headers: &mut HeaderMap) -> Result<(), String> {
-        let (config, mut mac) = (&self.config, self.keyed.clone());
+        let (config, mut mac) = (&self.config, hmac::Context::with_key(&self.key));
         let attempted = Attempted { now_s, idempotency_key: &message.idempotency_key, body: &message.body };
         self.signed
             .each(&attempted, || of_message(message), |bytes| mac.update(bytes))
             .map_err(|why| format!("hmac.signed: {why}"))?;
         let signature = match config.encoding {
-            HmacEncoding::Hex => hex::encode(mac.finalize()),
-            HmacEncoding::Base64 => STANDARD.encode(mac.finalize()),
+            HmacEncoding::Hex => hex::encode(mac.sign()),
+            HmacEncoding::Base64 => STANDARD.encode(mac.sign()),
         };
         let signature = format!("{}{signature}", config.prefix);
         headers.insert(name(&config.header)?, value(&config.header, &signature)?);
