@@ -175,13 +175,11 @@ fn timeout(table: &mut Table<'_>, lease_ms: Option<u64>) -> u64 {
 /// The remedy for what is not a template.
 pub(crate) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
 
-/// Records what is wrong with a template; `None` after a problem.
-pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<()> {
-    if let Err(why) = Template::parse(text, escape) {
-        field.problem(format!("is not a template: {why}"), AS_IN_JINJA);
-        return None;
-    }
-    Some(())
+/// The template; `None` after a problem, which is recorded.
+pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<Template> {
+    Template::parse(text, escape)
+        .map_err(|why| field.problem(format!("is not a template: {why}"), AS_IN_JINJA))
+        .ok()
 }
 
 /// Records a `{name}` with single braces, which nothing fills in; `None` after a problem.

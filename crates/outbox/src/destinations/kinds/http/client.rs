@@ -14,7 +14,6 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method};
 use hyper::body::{Frame, SizeHint};
 use reqwest::{Body, Client, ClientBuilder, Proxy, Response};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -24,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::address::{Address, Origin};
 use super::lean::{Lean, LeanStop, Lookup};
 use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
-use hooklatch_core::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownPolicy};
+use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use hooklatch_core::template;
 
@@ -88,12 +87,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<String> {
     headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-/// The words for a time that was over.
+/// Why there is no answer, after a timeout.
 pub(crate) fn no_answer(timeout: Duration) -> String {
     format!("no answer within {} ms", timeout.as_millis())
 }
 
-/// The words for a good answer of a destination that cannot have looked at the request.
+/// Why the outcome is unknown, after a good answer of a destination that cannot have looked at the request.
 pub(crate) fn answered_early(code: u16) -> String {
     format!("it answered {code} before it had taken the whole request")
 }
@@ -132,38 +131,31 @@ pub(crate) fn tls(config: &DestinationConfig) -> Result<Option<ClientConfig>, St
 }
 
 fn client(tls: &TlsConfig) -> Result<ClientConfig, String> {
+    let text = |error: rustls::Error| error.to_string();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let builder = match &tls.ca {
-        Some(ca) => builder.with_root_certificates(authorities(ca.reveal())?),
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(system(provider)?)),
+        .map_err(text)?;
+    let builder = if let Some(ca) = &tls.ca {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(ca)? {
+            roots.add(certificate).map_err(text)?;
+        }
+        builder.with_root_certificates(roots)
+    } else {
+        let system = Verifier::new(provider).map_err(text)?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(system))
     };
     let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else {
         return Ok(builder.with_no_client_auth());
     };
-    let chain = certificates(certificate.reveal())?;
     let key = PrivateKeyDer::from_pem_slice(key.reveal().as_bytes())
         .map_err(|_| "tls.key holds no private key that can be read".to_owned())?;
-    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+    builder.with_client_auth_cert(certificates(certificate)?, key).map_err(text)
 }
 
-/// The authorities of the system.
-fn system(provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
-    Verifier::new(provider).map_err(|error| error.to_string())
-}
-
-fn authorities(pem: &str) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    for certificate in certificates(pem)? {
-        store.add(certificate).map_err(|error| error.to_string())?;
-    }
-    Ok(store)
-}
-
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    CertificateDer::pem_slice_iter(pem.as_bytes())
+fn certificates(pem: &Secret) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem.reveal().as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|_| "a certificate of `tls` cannot be read".to_owned())
 }
@@ -180,7 +172,7 @@ pub fn http_client() -> Result<Client, DestinationError> {
     builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_words(error) })
 }
 
-/// The same, which believes the authorities in `ca`, PEM, instead of those of the system.
+/// A client for anything that is not a destination, which trusts the authorities in `ca`, PEM, instead of the system's.
 pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
     let failed = |error| DestinationError::Client { name: None, why: reqwest_words(error) };
     let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
@@ -192,13 +184,8 @@ pub(crate) struct Caller {
     lean: Lean,
     /// False once the destination has asked for HTTP/2, and where a proxy is in between.
     is_lean: AtomicBool,
-    other: ReqwestCaller,
-}
-
-/// The client that knows proxies and HTTP/2, made when it is first needed.
-struct ReqwestCaller {
-    /// With the time at which it was made.
-    client: Mutex<Option<(Instant, Client)>>,
+    /// The client that knows proxies and HTTP/2, with the time at which it was made; made when it is first needed.
+    other: Mutex<Option<(Instant, Client)>>,
     options: CallerOptions,
     /// [`CONNECTION_AGE_MAX`], but for tests.
     age_max: Duration,
@@ -220,7 +207,7 @@ impl Caller {
     /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
     pub(crate) fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
         let http = &config.http;
-        // A connection that the destination closes while it idles would make a person decide. A new one for each
+        // A connection that the destination closes while it idles would make an operator decide. A new one for each
         // call costs a handshake and leaves no such doubt.
         let is_hold = config.unknown == UnknownPolicy::Hold;
         let options = CallerOptions {
@@ -233,16 +220,17 @@ impl Caller {
         };
         let lean = Lean::new(Lookup::System(options.allowed.clone().map(Arc::new)), &options);
         let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
-        let other = ReqwestCaller { client: Mutex::default(), options, age_max: CONNECTION_AGE_MAX };
+        let (other, age_max) = (Mutex::default(), CONNECTION_AGE_MAX);
+        let caller = Self { lean, is_lean: AtomicBool::new(is_lean), other, options, age_max };
         if !is_lean {
-            other.client()?;
+            caller.other()?;
         }
-        Ok(Self { lean, is_lean: AtomicBool::new(is_lean), other })
+        Ok(caller)
     }
 
     /// Connects to `origin`, which has TLS, and hangs up; `None` where calls go through a proxy.
     pub(crate) async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
-        if self.other.options.proxy.is_some() {
+        if self.options.proxy.is_some() {
             return None;
         }
         Some(self.lean.handshake(origin, limit).await)
@@ -258,14 +246,13 @@ impl Caller {
                 Err(LeanStop::Http2) => self.is_lean.store(false, Ordering::Relaxed),
             }
         }
-        self.other.call(call).await
+        self.call_other(call).await
     }
-}
 
-impl ReqwestCaller {
-    /// The client, created again when it is old, and with it its connections. Calls under way end on those of before.
-    fn client(&self) -> Result<Client, String> {
-        let mut made = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The other client, created again when it is old, and with it its connections. Calls under way end on those of
+    /// before.
+    fn other(&self) -> Result<Client, String> {
+        let mut made = self.other.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made_at, client)) = made.as_ref()
             && made_at.elapsed() < self.age_max
         {
@@ -276,8 +263,8 @@ impl ReqwestCaller {
         Ok(client)
     }
 
-    async fn call(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
-        let client = self.client().map_err(CallFailure::NotSent)?;
+    async fn call_other(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
+        let client = self.other().map_err(CallFailure::NotSent)?;
         let deadline = Instant::now() + call.timeout;
         let request = client.request(call.method, call.address.url.clone());
         let (body, is_taken) = Pieces::of(call.body);
@@ -466,7 +453,7 @@ mod tests {
             assert_eq!(called(&caller, &url, 1).await, "200");
         }
         assert_eq!(*connections_n.lock().unwrap(), 1);
-        caller.other.age_max = Duration::ZERO;
+        caller.age_max = Duration::ZERO;
         assert_eq!(called(&caller, &url, 1).await, "200");
         assert_eq!(*connections_n.lock().unwrap(), 2);
     }
