@@ -56,9 +56,9 @@ pub struct Outbox {
 }
 
 /// Ends the tasks that make calls when it is dropped, also with the future that it is in.
-struct Crew(Arc<OutboxState>);
+struct CallTasks(Arc<OutboxState>);
 
-impl Drop for Crew {
+impl Drop for CallTasks {
     fn drop(&mut self) {
         self.0.is_closed.store(true, Ordering::SeqCst);
         self.0.tasks().abort_all();
@@ -121,13 +121,11 @@ impl NodeCalls {
     /// Attempts since the start, by destination and result.
     pub fn totals(&self) -> ActivityCounts {
         let posts = self.posts();
-        let of_destination = |(name, post): (&Name, &Arc<Post>)| {
-            let totals = post.meters.totals();
-            totals
-                .map(|(result, n)| ((ActivitySubject::Destination, name.clone(), result), n))
-                .collect::<Vec<_>>()
-        };
-        posts.iter().flat_map(of_destination).collect()
+        let all = posts.iter().flat_map(|(name, post)| {
+            let key = move |result| (ActivitySubject::Destination, name.clone(), result);
+            post.meters.totals().map(move |(result, n)| (key(result), n))
+        });
+        all.collect()
     }
 
     /// How long the newest calls to this destination took; `None` before the first.
@@ -135,7 +133,7 @@ impl NodeCalls {
         self.posts().get(destination).and_then(|post| post.meters.newest())
     }
 
-    /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
+    /// State of a destination's breaker: `closed`, `open` or `half_open`; `None` for a destination that is not
     /// configured.
     pub fn state_of(&self, destination: &str) -> Option<&'static str> {
         let ticks_ms = self.0.clock.ticks_ms();
@@ -191,10 +189,10 @@ impl Outbox {
 
     /// Lets admission hand over what it has just committed.
     pub fn handover(&self) -> Handover {
-        Handover::new(Arc::clone(&self.shared))
+        Handover(Arc::clone(&self.shared))
     }
 
-    /// How its destinations stand, and what became of its calls.
+    /// The breakers of its destinations, and what became of its calls.
     pub fn calls(&self) -> NodeCalls {
         NodeCalls(Arc::clone(&self.shared))
     }
@@ -216,7 +214,7 @@ impl Outbox {
         let shared = self.shared;
         let (cut, cut_signal) = Stop::channel();
         shared.stops.get_or_init(|| Stops { stopping: stop.clone(), cut: cut_signal });
-        let crew = Crew(Arc::clone(&shared));
+        let tasks = CallTasks(Arc::clone(&shared));
         let (mut writer, mut watcher) = (JoinSet::new(), JoinSet::new());
         writer.spawn(Writer::new(Arc::clone(&shared)).run(self.waiting));
         watcher.spawn(Watch::new(Arc::clone(&shared)).run(stop.clone()));
@@ -224,7 +222,7 @@ impl Outbox {
         let mut worker = Worker::new(Arc::clone(&shared), stop);
         worker.work().await;
         worker.finish(&cut).await;
-        drop(crew);
+        drop(tasks);
         shared.settler.close();
         // It ends when all is written; a database that is away must not keep the process.
         if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
@@ -262,14 +260,10 @@ impl Outbox {
 pub struct Handover(Arc<OutboxState>);
 
 impl Handover {
-    pub(crate) fn new(shared: Arc<OutboxState>) -> Self {
-        Self(shared)
-    }
-
     /// A free slot of `destination`, if it has one: the lease that a new message is to be written with, and what
     /// starts its call once that is committed. Dropping the latter gives the slot back.
     ///
-    /// None with `hold`: a commit whose answer is lost would leave a person to decide about what was never sent.
+    /// None with `hold`: a commit whose answer is lost would leave an operator to decide about what was never sent.
     pub fn take(
         &self,
         destination: &str,

@@ -71,62 +71,43 @@ struct Queue {
 pub(crate) struct Work {
     pub(crate) message: LeasedMessage,
     pub(crate) begun: BegunCall,
-    pub(crate) slot: OccupiedSlot,
+    pub(crate) slot: MessageSlot,
 }
 
-/// A message's place among those that this node may have taken for its destination. Free again when dropped, panics
-/// included.
+/// A place among the messages that this node may have taken for its destination, until the result of the message's call
+/// is written. Free again when dropped, panics included.
 pub(crate) struct MessageSlot {
-    post: Arc<Post>,
+    pub(crate) post: Arc<Post>,
     /// Bytes of the body that is in it.
     bytes_n: u64,
+    /// The list in which the message is noted as under way, and its number there.
+    under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
 }
 
 impl MessageSlot {
-    pub(crate) fn post(&self) -> &Arc<Post> {
-        &self.post
-    }
-
-    /// Puts a message in. Where the node's clock gives the database the time, the message is noted as under way.
+    /// Puts a message in, once. Where the node's clock gives the database the time, the message is noted as under way.
     pub(crate) fn occupied_by(
         mut self,
         message: &LeasedMessage,
         noted_in: Option<&Arc<CallsUnderWay>>,
-    ) -> OccupiedSlot {
-        self.weigh(message.body.len());
-        let under_way = noted_in.map(|calls| {
+    ) -> Self {
+        self.bytes_n = u64::try_from(message.body.len()).unwrap_or(u64::MAX);
+        self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
+        self.under_way = noted_in.map(|calls| {
             calls.add(message.message_id, message.attempt_n);
             (Arc::clone(calls), message.message_id)
         });
-        OccupiedSlot { _slot: self, under_way }
-    }
-
-    /// Counts the bytes of a message's body, once.
-    fn weigh(&mut self, body_bytes_n: usize) {
-        self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
-        self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
+        self
     }
 }
 
 impl Drop for MessageSlot {
     fn drop(&mut self) {
-        self.post.bytes_n.fetch_sub(self.bytes_n, Ordering::Relaxed);
-        self.post.taken_n.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A slot with a message in it, until the result of its call is written. Dropping it frees the slot.
-pub(crate) struct OccupiedSlot {
-    _slot: MessageSlot,
-    /// The list in which the message is noted as under way, and its number there.
-    under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
-}
-
-impl Drop for OccupiedSlot {
-    fn drop(&mut self) {
         if let Some((calls, message_id)) = &self.under_way {
             calls.remove(*message_id);
         }
+        self.post.bytes_n.fetch_sub(self.bytes_n, Ordering::Relaxed);
+        self.post.taken_n.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -167,7 +148,7 @@ impl Post {
 
     pub(crate) fn take(self: &Arc<Self>) -> MessageSlot {
         self.taken_n.fetch_add(1, Ordering::Relaxed);
-        MessageSlot { post: Arc::clone(self), bytes_n: 0 }
+        MessageSlot { post: Arc::clone(self), bytes_n: 0, under_way: None }
     }
 
     /// Number of slots that are taken, those of before a reload included.
@@ -253,12 +234,8 @@ mod tests {
     }
 
     fn taken(post: &Arc<Post>, n: u32, body_bytes_n: usize) -> Vec<MessageSlot> {
-        let taken = |_| {
-            let mut slot = post.take();
-            slot.weigh(body_bytes_n);
-            slot
-        };
-        (0..n).map(taken).collect()
+        let message = LeasedMessage { body: vec![0; body_bytes_n].into(), ..first_attempt() };
+        (0..n).map(|_| post.take().occupied_by(&message, None)).collect()
     }
 
     #[test]
@@ -283,7 +260,7 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_its_message_is_let_go_and_the_message_is_under_way_no_more() {
         let (post, calls) = (post(), Arc::new(CallsUnderWay::default()));
-        let slots: Vec<OccupiedSlot> =
+        let slots: Vec<MessageSlot> =
             (1..=3).map(|id| post.take().occupied_by(&leased(id), Some(&calls))).collect();
         assert_eq!((post.taken_n(), calls.all().len()), (3, 3));
         assert_eq!(calls.all().get(&MessageId::from_column(2)), Some(&1), "by its fencing token");

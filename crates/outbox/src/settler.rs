@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
-use crate::post::OccupiedSlot;
+use crate::post::MessageSlot;
 use crate::state::OutboxState;
 use crate::timing::{PAUSE_MS, pause, wait};
 use hooklatch_core::types::MessageId;
@@ -37,7 +37,7 @@ use hooklatch_store::{Settlement, Store, StoreError};
 /// The result of a call, and the slot that is taken until it is written.
 pub(crate) struct Waiting {
     pub(crate) settlement: Settlement,
-    pub(crate) slot: OccupiedSlot,
+    pub(crate) slot: MessageSlot,
     /// Once it waits for long, and when it answers a claim because an earlier one waits for long.
     pub(crate) noted: Option<NotedResult>,
 }
@@ -46,7 +46,8 @@ pub(crate) struct Waiting {
 pub(crate) struct Settler {
     // Unbounded, and yet bounded: whatever is in it has a slot.
     results: mpsc::UnboundedSender<Waiting>,
-    pub(crate) behind_n: Arc<AtomicU32>,
+    /// A clone is held for each task whose results the database does not take.
+    behind: Arc<()>,
     pub(crate) known: UnwrittenResults,
     /// Notified when no more results follow.
     pub(crate) closing: Notify,
@@ -91,7 +92,7 @@ impl Settler {
         let (results, waiting) = mpsc::unbounded_channel();
         let settler = Self {
             results,
-            behind_n: Arc::default(),
+            behind: Arc::default(),
             known: UnwrittenResults::default(),
             closing: Notify::new(),
         };
@@ -99,13 +100,13 @@ impl Settler {
     }
 
     /// Has a settlement written or fenced; its slot is free then.
-    pub(crate) fn settle(&self, settlement: Settlement, slot: OccupiedSlot) {
+    pub(crate) fn settle(&self, settlement: Settlement, slot: MessageSlot) {
         // An error means that the writing task is gone: the process is stopping.
         drop(self.results.send(Waiting { settlement, slot, noted: None }));
     }
 
-    /// The same for one that answers a claim after that of its call: it does not wait behind the earlier one.
-    pub(crate) fn settle_known(&self, settlement: Settlement, slot: OccupiedSlot) {
+    /// Has a settlement written that answers a claim after that of its call: it does not wait behind the earlier one.
+    pub(crate) fn settle_known(&self, settlement: Settlement, slot: MessageSlot) {
         let noted = Some(self.known.note(&settlement));
         drop(self.results.send(Waiting { settlement, slot, noted }));
     }
@@ -124,23 +125,7 @@ impl Settler {
 
     /// True when results wait because the database does not take them.
     pub(crate) fn is_behind(&self) -> bool {
-        self.behind_n.load(Ordering::Relaxed) > 0
-    }
-}
-
-/// Counts one task whose results the database does not take, until it is dropped.
-pub(crate) struct BehindGuard(Arc<AtomicU32>);
-
-impl BehindGuard {
-    pub(crate) fn new(behind_n: &Arc<AtomicU32>) -> Self {
-        behind_n.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(behind_n))
-    }
-}
-
-impl Drop for BehindGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        Arc::strong_count(&self.behind) > 1
     }
 }
 
@@ -235,7 +220,7 @@ impl Writer {
     async fn write_noting(
         &self,
         batch: &[Settlement],
-        rest: &mut [(OccupiedSlot, Option<NotedResult>)],
+        rest: &mut [(MessageSlot, Option<NotedResult>)],
         waiting: &mut mpsc::UnboundedReceiver<Waiting>,
         backlog: &mut Backlog,
     ) -> bool {
@@ -282,7 +267,7 @@ impl Writer {
                 }
             }
             failures_n += 1;
-            behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
+            behind.get_or_insert_with(|| Arc::clone(&self.shared.settler.behind));
             warn!(
                 failures_n,
                 settlements_n = batch.len(),
@@ -292,7 +277,7 @@ impl Writer {
         }
     }
 
-    async fn write_apart(self, settlement: Settlement, slot: OccupiedSlot, noted: NotedResult) {
+    async fn write_apart(self, settlement: Settlement, slot: MessageSlot, noted: NotedResult) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
             // Operations of the store run to their end, even when no caller waits for them.
@@ -323,7 +308,7 @@ impl Writer {
                 // One that is fenced may be one that was written before: it is unknown what the first try did.
                 Ok(_) => return,
                 Err(error) if is_away(&error) => {
-                    behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
+                    behind.get_or_insert_with(|| Arc::clone(&self.shared.settler.behind));
                 }
                 Err(StoreError::Locked { source, .. }) => {
                     if failures_n == 0 {
@@ -331,7 +316,7 @@ impl Writer {
                             message.id = %one.message_id,
                             destination = %one.destination,
                             error = %source,
-                            "somebody keeps a message or its lane locked; its result is written when they let go"
+                            "a message or its lane is locked; its result is written when the lock is released"
                         );
                     }
                     failures_n += 1;
@@ -455,7 +440,7 @@ mod tests {
     #[test]
     fn it_is_behind_while_any_task_is() {
         let (settler, _waiting) = Settler::new();
-        let (one, other) = (BehindGuard::new(&settler.behind_n), BehindGuard::new(&settler.behind_n));
+        let (one, other) = (Arc::clone(&settler.behind), Arc::clone(&settler.behind));
         drop(one);
         assert!(settler.is_behind());
         drop(other);

@@ -15,7 +15,7 @@ use tracing::{error, warn};
 
 use crate::attempt::{Attempt, Stops};
 use crate::gate::BegunCall;
-use crate::post::{CallsUnderWay, MessageSlot, OccupiedSlot, Post, Work};
+use crate::post::{CallsUnderWay, MessageSlot, Post, Work};
 use crate::settler::Settler;
 use crate::timing::DueTimes;
 use crate::traces::Traces;
@@ -114,7 +114,7 @@ impl OutboxState {
     }
 
     /// Frees the slot of a message whose result is written, and says what may be due sooner now.
-    pub(crate) fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
+    pub(crate) fn settled(&self, settlement: &Settlement, slot: MessageSlot) {
         drop(slot);
         if let SettleTo::Ready { visible_at_ms } = settlement.to {
             let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
@@ -153,7 +153,7 @@ impl OutboxState {
     /// Schedules a message's call for its turn. Once the node has stopped working, the message's lease ends by itself.
     pub(crate) fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
         let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
-        let post = Arc::clone(slot.post());
+        let post = Arc::clone(&slot.post);
         let is_noted = !self.store.is_own_clock();
         let slot = slot.occupied_by(&message, is_noted.then_some(&self.under_way));
         if let Some(known) = self.settler.unwritten_result(message.message_id, message.attempt_n) {

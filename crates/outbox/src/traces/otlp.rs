@@ -36,7 +36,27 @@ pub(crate) struct BothClocks {
 }
 
 impl BothClocks {
-    fn unix_ns(&self, at: Instant) -> u64 {
+    /// A span inside the program, of which the rest is filled in.
+    fn span(
+        self,
+        trace: &EventTrace,
+        span_id: [u8; 8],
+        parent_id: Option<[u8; 8]>,
+        (began, ended): (Instant, Instant),
+    ) -> Span {
+        Span {
+            trace_id: trace.trace_id.to_vec(),
+            span_id: span_id.to_vec(),
+            parent_span_id: parent_id.map(Vec::from).unwrap_or_default(),
+            flags: SAMPLED | KNOWN_WHERE,
+            kind: SpanKind::Internal.into(),
+            start_time_unix_nano: self.unix_ns(began),
+            end_time_unix_nano: self.unix_ns(ended),
+            ..Span::default()
+        }
+    }
+
+    fn unix_ns(self, at: Instant) -> u64 {
         let ago = self.instant.saturating_duration_since(at).as_nanos();
         self.unix_ns.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))
     }
@@ -108,27 +128,21 @@ impl SpanWriter {
         let trace = self.ids.of(&key.provider, &key.event_id, *generation);
         let span_id = trace.dispatch_id(*generation, *dispatch_n);
         let is_root = span_id == trace.root_id;
+        let parent_id = (!is_root).then_some(trace.root_id);
         // What an operator had done once more follows from what was there before, in a trace of its own.
         let before = is_root.then(|| self.ids.of(&key.provider, &key.event_id, generation.saturating_sub(1)));
         let mut attributes = event_attributes(key.provider.as_str(), &key.event_id, &dispatch.event_type);
-        attributes.push(number("hooklatch.dispatch_n", i64::from(*dispatch_n)));
-        attributes.push(number("hooklatch.generation", i64::from(*generation)));
+        attributes.push(number("hooklatch.dispatch_n", *dispatch_n));
+        attributes.push(number("hooklatch.generation", *generation));
         Span {
             name: format!("handle {}", key.provider),
-            kind: SpanKind::Internal.into(),
             attributes,
             links: before
                 .iter()
                 .map(|trace| link(&self.ids.context(trace, trace.root_id), KNOWN_WHERE))
                 .collect(),
             status: failed(dispatch.is_failed),
-            ..new_span(
-                &trace,
-                span_id,
-                (!is_root).then_some(trace.root_id),
-                (dispatch.began, dispatch.ended),
-                clocks,
-            )
+            ..clocks.span(&trace, span_id, parent_id, (dispatch.began, dispatch.ended))
         }
     }
 }
@@ -153,7 +167,7 @@ fn admission_span(
         text("http.route", &format!("/webhooks/{provider}")),
         text("hooklatch.outcome", outcome.as_str()),
     ]);
-    attributes.extend(status.map(|status| number("http.response.status_code", i64::from(status))));
+    attributes.extend(status.map(|status| number("http.response.status_code", status)));
     let commit = commit.as_ref().map(|commit| link(commit, KNOWN_WHERE));
     let inbound = span.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
     Span {
@@ -161,7 +175,7 @@ fn admission_span(
         kind: SpanKind::Consumer.into(),
         attributes,
         links: commit.into_iter().chain(inbound).collect(),
-        ..new_span(trace, span_id, parent, (span.began, span.ended), clocks)
+        ..clocks.span(trace, span_id, parent, (span.began, span.ended))
     }
 }
 
@@ -169,14 +183,13 @@ fn admission_span(
 fn handler_span(provider: &Name, run: &HandlerRun, trace: &EventTrace, clocks: BothClocks) -> Span {
     Span {
         name: format!("handle {provider}"),
-        kind: SpanKind::Internal.into(),
         attributes: vec![
             text("hooklatch.provider", provider.as_str()),
             number("hooklatch.dispatch_n", 1),
             number("hooklatch.generation", 0),
         ],
         status: failed(run.is_failed),
-        ..new_span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended), clocks)
+        ..clocks.span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended))
     }
 }
 
@@ -184,12 +197,11 @@ fn commit_span(commit: &CommitSpan, home: &EventTrace, clocks: BothClocks) -> Sp
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     Span {
         name: "commit".to_owned(),
-        kind: SpanKind::Internal.into(),
         attributes: vec![
             number("messaging.batch.message_count", count(commit.events_n)),
             number("hooklatch.batch.requests_n", count(commit.requests_n)),
         ],
-        ..new_span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended), clocks)
+        ..clocks.span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended))
     }
 }
 
@@ -202,7 +214,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         text("messaging.operation.type", "send"),
         text("messaging.destination.name", destination),
         text("messaging.message.id", &attempt.message_id.to_string()),
-        number("hooklatch.attempt_n", i64::from(attempt.attempt_n)),
+        number("hooklatch.attempt_n", attempt.attempt_n),
         text("hooklatch.outcome", result),
         text("hooklatch.next", attempt.next),
     ];
@@ -210,7 +222,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
     if let Some(server) = &attempt.server {
         attributes.extend([
             text("server.address", &server.address),
-            number("server.port", i64::from(server.port)),
+            number("server.port", server.port),
             text("url.scheme", server.scheme),
         ]);
     }
@@ -218,7 +230,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         attributes.push(number("http.request.resend_count", i64::from(attempt.attempt_n) - 1));
     }
     let status = attempt.http_status;
-    attributes.extend(status.map(|status| number("http.response.status_code", i64::from(status))));
+    attributes.extend(status.map(|status| number("http.response.status_code", status)));
     let is_failed = !attempt.is_unsent && attempt.next != "done";
     if is_failed {
         let kind =
@@ -231,7 +243,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         kind: if attempt.is_unsent { SpanKind::Internal } else { SpanKind::Client }.into(),
         attributes,
         status: failed(is_failed),
-        ..new_span(&attempt.trace, attempt.span_id, Some(attempt.trace.root_id), times, clocks)
+        ..clocks.span(&attempt.trace, attempt.span_id, Some(attempt.trace.root_id), times)
     }
 }
 
@@ -246,25 +258,6 @@ fn event_attributes(provider: &str, event_id: &str, event_type: &str) -> Vec<Key
     ];
     attributes.extend((!event_type.is_empty()).then(|| text("hooklatch.event.type", event_type)));
     attributes
-}
-
-/// A span of which the rest is filled in.
-fn new_span(
-    trace: &EventTrace,
-    span_id: [u8; 8],
-    parent_id: Option<[u8; 8]>,
-    (began, ended): (Instant, Instant),
-    clocks: BothClocks,
-) -> Span {
-    Span {
-        trace_id: trace.trace_id.to_vec(),
-        span_id: span_id.to_vec(),
-        parent_span_id: parent_id.map(Vec::from).unwrap_or_default(),
-        flags: SAMPLED | KNOWN_WHERE,
-        start_time_unix_nano: clocks.unix_ns(began),
-        end_time_unix_nano: clocks.unix_ns(ended),
-        ..Span::default()
-    }
 }
 
 fn link(context: &SpanContext, flags: u32) -> Link {
@@ -284,8 +277,8 @@ fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-fn number(key: &str, value: i64) -> KeyValue {
-    attribute(key, Value::IntValue(value))
+fn number(key: &str, value: impl Into<i64>) -> KeyValue {
+    attribute(key, Value::IntValue(value.into()))
 }
 
 fn attribute(key: &str, value: Value) -> KeyValue {

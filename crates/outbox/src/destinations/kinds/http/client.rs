@@ -21,7 +21,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::{Address, Origin};
-use super::lean::{Lean, LeanStop, Lookup};
+use super::lean::{Lean, LeanStop, system_lookup};
 use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
 use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
@@ -218,7 +218,7 @@ impl Caller {
             version: http.version,
             allowed: template::has_host_template(&config.url).then(|| Allowed::new(&http.private_hosts)),
         };
-        let lean = Lean::new(Lookup::System(options.allowed.clone().map(Arc::new)), &options);
+        let lean = Lean::new(system_lookup(options.allowed.clone()), &options);
         let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
         let (other, age_max) = (Mutex::default(), CONNECTION_AGE_MAX);
         let caller = Self { lean, is_lean: AtomicBool::new(is_lean), other, options, age_max };

@@ -20,7 +20,7 @@ pub(crate) struct Headers(HeaderMap);
 impl Headers {
     /// The error is the name of what cannot be a header.
     pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        Ok(Self(secret_headers(config)?))
+        secret_headers(config).map(Self)
     }
 
     /// Headers of a question, which has no headers of a message. Those of the destination are there only when

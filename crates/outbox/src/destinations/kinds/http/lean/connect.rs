@@ -2,7 +2,6 @@
 //! so. No byte of a request is sent in here. The socket counts how many bytes of the current request have left, and checks
 //! once more whether the destination is still there before one does.
 
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,7 +19,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tower::Service;
+use tower::util::BoxCloneSyncService;
+use tower::{Service, service_fn};
 
 use super::Lean;
 use crate::destinations::HandshakeEnd;
@@ -66,14 +66,6 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(tcp: TcpStream) -> Self {
-        Self { tcp, seen: Arc::default() }
-    }
-
-    pub(crate) fn seen(&self) -> Arc<Seen> {
-        Arc::clone(&self.seen)
-    }
-
     fn noted(&self, wrote: io::Result<usize>) -> io::Result<usize> {
         if let Ok(bytes_n) = wrote {
             self.seen.sent_n.fetch_add(bytes_n as u64, Ordering::Relaxed);
@@ -156,7 +148,6 @@ pub(crate) enum Connected {
 }
 
 impl Connector {
-    /// `allowed` has the addresses that a name may lead to; `None` for all.
     pub(crate) fn new(lookup: Lookup, tls: Option<ClientConfig>, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(lookup);
         tcp.enforce_http(false);
@@ -172,7 +163,7 @@ impl Connector {
 
     pub(crate) async fn connect(&self, origin: &Origin) -> Result<Connected, BoxError> {
         let wire = self.wire(origin).await?;
-        let seen = wire.seen();
+        let seen = Arc::clone(&wire.seen);
         if !origin.is_tls {
             return Ok(Connected::Http1(Box::new(wire), seen));
         }
@@ -186,7 +177,7 @@ impl Connector {
     /// A connection, without TLS yet.
     pub(crate) async fn wire(&self, origin: &Origin) -> Result<Wire, BoxError> {
         let tcp = self.tcp.clone().call(origin.uri.clone()).await?;
-        Ok(Wire::new(tcp.into_inner()))
+        Ok(Wire { tcp: tcp.into_inner(), seen: Arc::default() })
     }
 
     /// TLS over such a connection.
@@ -197,39 +188,16 @@ impl Connector {
     }
 }
 
-/// Looks names up as the system does, for each connection again, and returns only addresses that may be called.
-#[derive(Clone)]
-pub(crate) enum Lookup {
-    /// The addresses that the system knows; with a list, those of them that may be called.
-    System(Option<Arc<Allowed>>),
-    /// The addresses that a test says, one answer after the other.
-    #[cfg(test)]
-    Scripted(Arc<Allowed>, Arc<std::sync::Mutex<Vec<SocketAddr>>>),
-}
+/// Looks names up for each connection again, and returns only addresses that may be called.
+pub(crate) type Lookup = BoxCloneSyncService<Name, std::vec::IntoIter<SocketAddr>, BoxError>;
 
-impl Service<Name> for Lookup {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move {
-            match this {
-                Self::System(allowed) => Ok(lookup(name.as_str(), allowed.as_deref()).await?.into_iter()),
-                #[cfg(test)]
-                Self::Scripted(allowed, addresses) => {
-                    let found = addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-                    Ok(hooklatch_core::net::permitted(&allowed, name.as_str(), found.into_iter())?
-                        .into_iter())
-                }
-            }
-        })
-    }
+/// Looks names up as the system does. `allowed` has the addresses that a name may lead to; `None` for all.
+pub(crate) fn system_lookup(allowed: Option<Allowed>) -> Lookup {
+    let allowed = allowed.map(Arc::new);
+    BoxCloneSyncService::new(service_fn(move |name: Name| {
+        let allowed = allowed.clone();
+        async move { Ok(lookup(name.as_str(), allowed.as_deref()).await?.into_iter()) }
+    }))
 }
 
 /// A connection, with TLS or without.

@@ -25,8 +25,8 @@ use crate::destinations::kinds::http::address::Origin;
 use crate::destinations::kinds::http::client::{
     BodyCut, Call, CallFailure, CallerOptions, HttpAnswer, answered_early, no_answer, retry_after, words,
 };
-pub(crate) use connect::Lookup;
 use connect::{Connected, Connector};
+pub(crate) use connect::{Lookup, system_lookup};
 use hooklatch_core::net::is_private_host;
 use link::{Link, LinkPool, Lost, idle_for};
 

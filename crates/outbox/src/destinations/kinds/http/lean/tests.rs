@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use hyper_util::client::legacy::connect::dns::Name;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use reqwest::Url;
 use rustls::ClientConfig;
@@ -18,8 +19,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tower::service_fn;
 
-use super::{Lean, LeanStop, Lookup};
+use super::{Lean, LeanStop, Lookup, system_lookup};
 use crate::destinations::kinds::http::address::Address;
 use crate::destinations::kinds::http::client::{Call, CallFailure, CallerOptions, HttpAnswer, tls};
 use crate::policy::tests::config;
@@ -145,7 +147,7 @@ fn lean() -> Lean {
 }
 
 fn lean_keeping(idle_n_max: usize) -> Lean {
-    Lean::new(Lookup::System(None), &options(None, idle_n_max))
+    Lean::new(system_lookup(None), &options(None, idle_n_max))
 }
 
 fn options(tls: Option<ClientConfig>, idle_n_max: usize) -> CallerOptions {
@@ -399,7 +401,12 @@ async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     let (public, private) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 2], 0)));
     let addresses = Arc::new(Mutex::new(vec![private, public, private, public]));
     let allowed = Arc::new(Allowed::new(&["127.0.0.1".to_owned()]));
-    let lookup = Lookup::Scripted(allowed, Arc::clone(&addresses));
+    let scripted = Arc::clone(&addresses);
+    let lookup = Lookup::new(service_fn(move |name: Name| {
+        let found = scripted.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let permitted = hooklatch_core::net::permitted(&allowed, name.as_str(), found.into_iter());
+        std::future::ready(permitted.map(Vec::into_iter).map_err(Into::into))
+    }));
     let lean = Lean::new(lookup, &options(None, 4));
     let url = format!("http://far.test:{}/", destination.addr.port());
     let call = || called_with(&lean, &url, Method::POST, Bytes::new(), 5_000);
@@ -520,7 +527,7 @@ impl TlsFront {
     fn lean(&self, ca_pem: &str) -> Lean {
         let mut config = DestinationConfig { url: self.url.clone(), ..config(UnknownPolicy::Retry) };
         config.http.tls.ca = Some(Secret::new(ca_pem));
-        Lean::new(Lookup::System(None), &options(tls(&config).unwrap(), 4))
+        Lean::new(system_lookup(None), &options(tls(&config).unwrap(), 4))
     }
 
     async fn called(&self, lean: &Lean) -> Result<u16, &'static str> {
