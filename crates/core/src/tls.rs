@@ -2,7 +2,7 @@
 //! how we call our own listener.
 //!
 //! Whom our calls believe is not here: that is each destination's own
-//! (`crates/outbox/src/destinations/kinds/http/tls.rs`).
+//! (`crates/outbox/src/destinations/kinds/http/client.rs`).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,29 +1,28 @@
-//! One attempt of one leased message: decide, perhaps ask, perhaps send, and say what to settle.
+//! One attempt of one leased message: decide, perhaps ask, perhaps send, and return what to settle.
 //!
 //! It writes nothing. Between the decision to send and the first byte the lease and the stop signal are
-//! looked at once more; a message that is not sent is handed back.
+//! checked once more; a message that is not sent is handed back.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::destinations::Asked;
-use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
-use super::post::Post;
-use super::spans::attempt_of;
+use crate::destinations::Asked;
+use crate::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
+use crate::post::Post;
 use crate::traces::{AttemptSpan, Traces};
 use hooklatch_core::stop::Stop;
-use hooklatch_core::types::{AttemptResult, Clock};
+use hooklatch_core::types::{AttemptResult, Clock, SpanContext};
 use hooklatch_store::{LeasedMessage, SettleTo, Settlement};
 
 /// The two stops that a call listens to.
 #[derive(Clone)]
-pub struct Stops {
+pub(crate) struct Stops {
     /// True: start no more calls.
-    pub stopping: Stop,
+    pub(crate) stopping: Stop,
     /// True: wait no longer for calls under way; what they lead to is unknown.
-    pub cut: Stop,
+    pub(crate) cut: Stop,
 }
 
 /// Result of one attempt, before it is a settlement.
@@ -41,14 +40,14 @@ struct AttemptOutcome {
 
 /// One message in the hands of one worker.
 pub(crate) struct Attempt<'a> {
-    pub post: &'a Post,
-    pub message: &'a LeasedMessage,
-    pub clock: &'a Clock,
-    pub stops: &'a mut Stops,
+    pub(crate) post: &'a Post,
+    pub(crate) message: &'a LeasedMessage,
+    pub(crate) clock: &'a Clock,
+    pub(crate) stops: &'a mut Stops,
     /// Time for which its call took, once there was one.
-    pub call: Option<Duration>,
+    pub(crate) call: Option<Duration>,
     /// Where its span is recorded.
-    pub traces: Option<&'a Traces>,
+    pub(crate) traces: Option<&'a Traces>,
 }
 
 impl Attempt<'_> {
@@ -83,16 +82,8 @@ impl Attempt<'_> {
             SendPlan::Send => self.send(&facts).await,
             SendPlan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
             SendPlan::Ask => match self.ask().await {
-                Asked::Happened => AttemptOutcome {
-                    to: SettleTo::Done,
-                    result: AttemptResult::Done,
-                    http_status: None,
-                    error: None,
-                    response: None,
-                    is_unsent: false,
-                    may_have_acted: false,
-                },
-                Asked::Unclear { why } => self.rule(&CallAnswer::Unknown { why }, &facts),
+                Asked::Happened => AttemptOutcome::new(SettleTo::Done, AttemptResult::Done),
+                Asked::Unclear(why) => self.rule(&CallAnswer::Unknown(why), &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
                     SendPlan::Send => self.send(&facts.certain()).await,
                     plan => unsent(plan, &facts.certain()),
@@ -110,7 +101,7 @@ impl Attempt<'_> {
     async fn ask(&mut self) -> Asked {
         tokio::select! {
             asked = self.post.destination.ask(self.message) => asked,
-            () = self.stops.cut.wait() => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+            () = self.stops.cut.wait() => Asked::Unclear("stopped while asking whether it happened".to_owned()),
         }
     }
 
@@ -124,9 +115,9 @@ impl Attempt<'_> {
         let started = Instant::now();
         let sent = tokio::select! {
             sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
-            () = self.stops.cut.wait() => CallAnswer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
+            () = self.stops.cut.wait() => CallAnswer::Unknown("stopped while waiting for the answer".to_owned()).into(),
         };
-        if !matches!(sent.answer, CallAnswer::Forbidden { .. }) {
+        if !matches!(sent.answer, CallAnswer::Forbidden(_)) {
             self.call = Some(started.elapsed());
             self.post.meters.took(self.message.destination.as_str(), started.elapsed());
         }
@@ -139,54 +130,44 @@ impl Attempt<'_> {
         let (http_status, what) = match answer {
             CallAnswer::Status { code, .. } => (Some(*code), format!("answered {code}")),
             CallAnswer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
-            CallAnswer::NotSent { why } => (None, format!("not sent: {why}")),
+            CallAnswer::NotSent(why) => (None, format!("not sent: {why}")),
             CallAnswer::Done => (None, "done".to_owned()),
-            CallAnswer::NotNow { why }
-            | CallAnswer::Refused { why }
-            | CallAnswer::Forbidden { why }
-            | CallAnswer::Unknown { why } => (None, why.clone()),
+            CallAnswer::NotNow(why)
+            | CallAnswer::Refused(why)
+            | CallAnswer::Forbidden(why)
+            | CallAnswer::Unknown(why) => (None, why.clone()),
         };
         let (to, error) = match step {
             NextStep::Done => (SettleTo::Done, None),
             NextStep::RetryAt { at_ms } | NextStep::AskFirst { at_ms } => {
                 (SettleTo::Ready { visible_at_ms: at_ms }, Some(what))
             }
-            NextStep::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
-            NextStep::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
+            NextStep::Dead(why) => (SettleTo::Dead, Some(format!("{why}; {what}"))),
+            NextStep::Hold(why) => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
         AttemptOutcome {
-            to,
-            result: policy::result_of(answer, &self.post.destination.config),
             http_status,
             error,
-            response: None,
-            is_unsent: false,
             may_have_acted: policy::may_have_acted(answer, &self.post.destination.config),
+            ..AttemptOutcome::new(to, policy::result_of(answer, &self.post.destination.config))
         }
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
     fn hand_back(&self, why: &str) -> AttemptOutcome {
-        AttemptOutcome {
-            to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
-            result: unsent_result(&Facts::from(self.message)),
-            http_status: None,
-            error: Some(format!("handed back: {why}")),
-            response: None,
-            is_unsent: true,
-            may_have_acted: false,
-        }
+        let to = SettleTo::Ready { visible_at_ms: self.clock.steady_ms() };
+        AttemptOutcome::unsent(to, &Facts::from(self.message), format!("handed back: {why}"))
     }
 
     /// Records a span of the attempt, where its trace is recorded.
     fn record_span(&self, outcome: &AttemptOutcome, began: Option<std::time::Instant>) {
         let (Some(traces), Some(began)) = (self.traces, began) else { return };
         let message = self.message;
-        let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);
-        let Some(place) = place else { return };
+        let place = traces.attempt(message).filter(|(_, span)| span.is_sampled);
+        let Some((trace, SpanContext { span_id, .. })) = place else { return };
         traces.attempted(AttemptSpan {
-            context: place.context,
-            root_id: place.root_id,
+            trace,
+            span_id,
             destination: message.destination.clone(),
             message_id: message.message_id,
             attempt_n: message.attempt_n,
@@ -194,8 +175,8 @@ impl Attempt<'_> {
             ended: std::time::Instant::now(),
             result: outcome.result,
             next: outcome.next(),
-            server: self.post.destination.server_of(message),
-            method: self.post.destination.is_http().then(|| message.method.clone()),
+            server: self.post.destination.http().and_then(|http| http.server_of(message)),
+            method: self.post.destination.http().map(|_| message.method.clone()),
             http_status: outcome.http_status,
             is_unsent: outcome.is_unsent,
         });
@@ -233,6 +214,17 @@ impl Attempt<'_> {
 }
 
 impl AttemptOutcome {
+    fn new(to: SettleTo, result: AttemptResult) -> Self {
+        let (http_status, error, response) = (None, None, None);
+        Self { to, result, http_status, error, response, is_unsent: false, may_have_acted: false }
+    }
+
+    /// Nothing was sent now; what was unknown before stays unknown.
+    fn unsent(to: SettleTo, facts: &Facts, why: String) -> Self {
+        let result = if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released };
+        Self { error: Some(why), is_unsent: true, ..Self::new(to, result) }
+    }
+
     /// The word for the state that follows.
     fn next(&self) -> &'static str {
         match self.to {
@@ -247,8 +239,8 @@ impl AttemptOutcome {
 /// The outcome of a decision not to send.
 fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
     let (to, why) = match plan {
-        SendPlan::Dead { why } => (SettleTo::Dead, why),
-        SendPlan::Hold { why } => (SettleTo::Held, why),
+        SendPlan::Dead(why) => (SettleTo::Dead, why),
+        SendPlan::Hold(why) => (SettleTo::Held, why),
         SendPlan::Wait { until_ms } => {
             let why = "waits before it asks: the call may still be under way over there".to_owned();
             (SettleTo::Ready { visible_at_ms: until_ms }, why)
@@ -256,19 +248,7 @@ fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
         // Neither is possible here; if one were, an operator should see it.
         SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    AttemptOutcome {
-        to,
-        result: unsent_result(facts),
-        http_status: None,
-        error: Some(why),
-        response: None,
-        is_unsent: true,
-        may_have_acted: false,
-    }
-}
-
-fn unsent_result(facts: &Facts) -> AttemptResult {
-    if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
+    AttemptOutcome::unsent(to, facts, why)
 }
 
 #[cfg(test)]
@@ -287,8 +267,8 @@ mod tests {
         };
         let why = || "because".to_owned();
         for (plan, to) in [
-            (SendPlan::Dead { why: why() }, SettleTo::Dead),
-            (SendPlan::Hold { why: why() }, SettleTo::Held),
+            (SendPlan::Dead(why()), SettleTo::Dead),
+            (SendPlan::Hold(why()), SettleTo::Held),
             (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
             // Neither is possible here; an operator would see it.
             (SendPlan::Send, SettleTo::Held),

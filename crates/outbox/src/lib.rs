@@ -1,51 +1,36 @@
-//! The outbox: leases due messages, makes their calls, settles the results.
+//! The outbox: claims due messages, makes their calls, settles the results.
 //!
 //! In reading order:
 //!
 //! 1. `policy/` decides, and is pure; `destinations/` makes calls; `attempt.rs` joins the two for one message.
-//!    `pause.rs` says how long to wait after a failure.
 //! 2. `post.rs` has what this node does for one destination: its slots, the messages in them and the tasks that make
-//!    their calls (`calls.rs`), `meters.rs` and `call_times.rs` what is counted of them. `gate/` says how many calls
-//!    may start now, `under_way.rs` which messages this node has.
-//! 3. `settler.rs` is the queue of results, and `writer.rs` writes them under the fencing token.
-//! 4. `worker.rs` is the loop that looks for more work, `due.rs` knows when what was put back is due, and `handover.rs`
-//!    is the short way from admission.
-//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share, `spans.rs` what an attempt is called in
-//!    traces; `watch.rs` looks after clocks, and after messages that no worker takes. Start at [`Outbox`].
+//!    their calls; `meters.rs` what is counted of them. `gate/` limits how many calls may start now.
+//! 3. `settler.rs` queues results and writes them under the fencing token.
+//! 4. `worker.rs` is the loop that looks for more work; `timing.rs` has pauses, and the due times of what was put back.
+//! 5. `node.rs` starts and stops all of it, and takes new messages over from admission; `state.rs` is what the parts
+//!    share; `watch.rs` compares clocks and ends pauses. Start at [`Outbox`].
 //!
 //! No transaction is open while a call is under way, and a written result is never preceded by a second call. What a
-//! row looks like is not known here: that is `crates/store/src/message/`.
+//! row looks like is the matter of `crates/store/src/message/`.
 
 mod attempt;
-mod call_times;
-mod calls;
 mod destinations;
-mod due;
 mod gate;
-mod handover;
-mod handshakes;
 mod meters;
 mod node;
-mod pause;
 mod policy;
 mod post;
 mod settler;
-mod spans;
 mod state;
+mod timing;
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "without an exporter nothing reads them"))]
 pub mod traces;
-mod under_way;
 mod watch;
 mod worker;
-mod writer;
 
-pub use destinations::{BareCalls, DestinationError};
 pub use destinations::{
-    Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing, parse_destination,
-    silent_log_targets,
+    BareCalls, DestinationError, Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing,
+    parse_destination, silent_log_targets,
 };
-pub use handover::Handover;
-pub use node::ReadyDestinations;
-pub use node::{NodeCalls, Outbox, Waker};
-pub use watch::ClockOffset;
-pub use watch::clock_offset_ms_max;
+pub use node::{Handover, NodeCalls, Outbox, ReadyDestinations, Waker};
+pub use watch::{ClockOffset, clock_offset_ms_max};

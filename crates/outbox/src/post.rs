@@ -5,33 +5,57 @@
 //! the other until nothing waits, and ends. The result of a call goes to the settler together with the message's slot,
 //! so the task does not wait for the write.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::destinations::Destination;
-use super::gate::BegunCall;
-use super::meters::Meters;
-use super::under_way::CallsUnderWay;
+use crate::destinations::Destination;
+use crate::gate::BegunCall;
+use crate::meters::Meters;
 use hooklatch_core::types::MessageId;
 use hooklatch_store::{LeaseWant, LeasedMessage};
+
+/// Fencing tokens of the messages under way, by message.
+#[derive(Debug, Default)]
+pub(crate) struct CallsUnderWay(Mutex<HashMap<MessageId, u32>>);
+
+impl CallsUnderWay {
+    /// Notes that a message is under way, under this fencing token.
+    pub(crate) fn add(&self, message_id: MessageId, attempt_n: u32) {
+        self.locked().insert(message_id, attempt_n);
+    }
+
+    /// Forgets a message that is no longer under way.
+    pub(crate) fn remove(&self, message_id: MessageId) {
+        self.locked().remove(&message_id);
+    }
+
+    /// A copy of all of them.
+    pub(crate) fn all(&self) -> HashMap<MessageId, u32> {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<MessageId, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
 /// waits in the database. One message is always let through, whatever its size.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// One destination on this node.
-pub struct Post {
-    pub destination: Destination,
+pub(crate) struct Post {
+    pub(crate) destination: Destination,
     /// Number of slots that are taken.
     taken_n: AtomicU32,
     /// Bytes of their bodies.
     bytes_n: AtomicU64,
     /// True when the last look found less than there were slots for: then nothing older waits, and new
     /// messages may be taken over from admission.
-    pub(super) is_drained: AtomicBool,
+    pub(crate) is_drained: AtomicBool,
     queue: Mutex<Queue>,
-    pub meters: Arc<Meters>,
+    pub(crate) meters: Arc<Meters>,
     /// The same destination before a reload, while calls to it are under way: they take slots of this one.
     before: Mutex<Option<Arc<Post>>>,
 }
@@ -44,83 +68,64 @@ struct Queue {
 }
 
 /// A message in its slot, before its call.
-pub struct Work {
-    pub message: LeasedMessage,
-    pub begun: BegunCall,
-    pub slot: OccupiedSlot,
+pub(crate) struct Work {
+    pub(crate) message: LeasedMessage,
+    pub(crate) begun: BegunCall,
+    pub(crate) slot: MessageSlot,
 }
 
-/// A message's place among those that this node may have taken for its destination. Free again when dropped, panics
-/// included.
-pub struct MessageSlot {
-    post: Arc<Post>,
+/// A place among the messages that this node may have taken for its destination, until the result of the message's call
+/// is written. Free again when dropped, panics included.
+pub(crate) struct MessageSlot {
+    pub(crate) post: Arc<Post>,
     /// Bytes of the body that is in it.
     bytes_n: u64,
+    /// The list in which the message is noted as under way, and its number there.
+    under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
 }
 
 impl MessageSlot {
-    pub fn post(&self) -> &Arc<Post> {
-        &self.post
-    }
-
-    /// Puts a message in. Where the node's clock gives the database the time, the message is noted as under way.
-    pub(super) fn occupied_by(
+    /// Puts a message in, once. Where the node's clock gives the database the time, the message is noted as under way.
+    pub(crate) fn occupied_by(
         mut self,
         message: &LeasedMessage,
         noted_in: Option<&Arc<CallsUnderWay>>,
-    ) -> OccupiedSlot {
-        self.weigh(message.body.len());
-        let under_way = noted_in.map(|calls| {
+    ) -> Self {
+        self.bytes_n = u64::try_from(message.body.len()).unwrap_or(u64::MAX);
+        self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
+        self.under_way = noted_in.map(|calls| {
             calls.add(message.message_id, message.attempt_n);
             (Arc::clone(calls), message.message_id)
         });
-        OccupiedSlot { _slot: self, under_way }
-    }
-
-    /// Counts the bytes of a message's body, once.
-    fn weigh(&mut self, body_bytes_n: usize) {
-        self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
-        self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
+        self
     }
 }
 
 impl Drop for MessageSlot {
     fn drop(&mut self) {
+        if let Some((calls, message_id)) = &self.under_way {
+            calls.remove(*message_id);
+        }
         self.post.bytes_n.fetch_sub(self.bytes_n, Ordering::Relaxed);
         self.post.taken_n.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A slot with a message in it, until the result of its call is written. Dropping it frees the slot.
-pub struct OccupiedSlot {
-    _slot: MessageSlot,
-    /// The list in which the message is noted as under way, and its number there.
-    under_way: Option<(Arc<CallsUnderWay>, MessageId)>,
-}
-
-impl Drop for OccupiedSlot {
-    fn drop(&mut self) {
-        if let Some((calls, message_id)) = &self.under_way {
-            calls.remove(*message_id);
-        }
-    }
-}
-
 impl Post {
-    pub fn new(destination: Destination) -> Self {
+    pub(crate) fn new(destination: Destination) -> Self {
         Self {
             destination,
             taken_n: AtomicU32::new(0),
             bytes_n: AtomicU64::new(0),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
-            meters: Arc::new(Meters::new()),
+            meters: Arc::default(),
             before: Mutex::default(),
         }
     }
 
     /// The same destination with other settings.
-    pub fn after(before: &Arc<Self>, destination: Destination) -> Self {
+    pub(crate) fn after(before: &Arc<Self>, destination: Destination) -> Self {
         before.forget_idle();
         let meters = Arc::clone(&before.meters);
         Self { meters, before: Mutex::new(Some(Arc::clone(before))), ..Self::new(destination) }
@@ -141,19 +146,19 @@ impl Post {
         }
     }
 
-    pub fn take(self: &Arc<Self>) -> MessageSlot {
+    pub(crate) fn take(self: &Arc<Self>) -> MessageSlot {
         self.taken_n.fetch_add(1, Ordering::Relaxed);
-        MessageSlot { post: Arc::clone(self), bytes_n: 0 }
+        MessageSlot { post: Arc::clone(self), bytes_n: 0, under_way: None }
     }
 
     /// Number of slots that are taken, those of before a reload included.
-    pub fn taken_n(&self) -> u32 {
+    pub(crate) fn taken_n(&self) -> u32 {
         let before_n = self.before().as_ref().map_or(0, |before| before.taken_n());
         self.taken_n.load(Ordering::Relaxed).saturating_add(before_n)
     }
 
     /// Returns how many more may be taken now.
-    pub fn free_n(&self, ticks_ms: i64) -> u32 {
+    pub(crate) fn free_n(&self, ticks_ms: i64) -> u32 {
         self.forget_idle();
         let taken_n = self.taken_n();
         if taken_n > 0 && self.free_bytes_n() == 0 {
@@ -163,12 +168,12 @@ impl Post {
     }
 
     /// Returns how many bytes of bodies the slots may hold beside those that are in them.
-    pub fn free_bytes_n(&self) -> u64 {
+    pub(crate) fn free_bytes_n(&self) -> u64 {
         BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed))
     }
 
     /// Returns what a look asks for: at most `free_n` messages of this destination.
-    pub fn want(&self, free_n: u32) -> LeaseWant {
+    pub(crate) fn want(&self, free_n: u32) -> LeaseWant {
         LeaseWant {
             destination: self.destination.name.clone(),
             free_n,
@@ -184,7 +189,7 @@ impl Post {
 
     /// Has a message wait for its turn. `true`: one more task is to be started for it, and is counted.
     #[must_use]
-    pub fn add(&self, work: Work) -> bool {
+    pub(crate) fn add(&self, work: Work) -> bool {
         let mut queue = self.queue();
         queue.waiting.push_back(work);
         let is_task_wanted = queue.tasks_n < self.destination.config.concurrency_n;
@@ -193,7 +198,7 @@ impl Post {
     }
 
     /// Returns the next message of a counted task. `None` when nothing waits: the task ends and no longer counts.
-    pub fn next(&self) -> Option<Work> {
+    pub(crate) fn next(&self) -> Option<Work> {
         let mut queue = self.queue();
         let work = queue.waiting.pop_front();
         if work.is_none() {
@@ -203,7 +208,7 @@ impl Post {
     }
 
     /// Drops what waits: no task works on it any more.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);
         let before = self.before().clone();
@@ -229,12 +234,8 @@ mod tests {
     }
 
     fn taken(post: &Arc<Post>, n: u32, body_bytes_n: usize) -> Vec<MessageSlot> {
-        let taken = |_| {
-            let mut slot = post.take();
-            slot.weigh(body_bytes_n);
-            slot
-        };
-        (0..n).map(taken).collect()
+        let message = LeasedMessage { body: vec![0; body_bytes_n].into(), ..first_attempt() };
+        (0..n).map(|_| post.take().occupied_by(&message, None)).collect()
     }
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_its_message_is_let_go_and_the_message_is_under_way_no_more() {
         let (post, calls) = (post(), Arc::new(CallsUnderWay::default()));
-        let slots: Vec<OccupiedSlot> =
+        let slots: Vec<MessageSlot> =
             (1..=3).map(|id| post.take().occupied_by(&leased(id), Some(&calls))).collect();
         assert_eq!((post.taken_n(), calls.all().len()), (3, 3));
         assert_eq!(calls.all().get(&MessageId::from_column(2)), Some(&1), "by its fencing token");

@@ -1,19 +1,23 @@
-//! The state that the parts of one node's outbox share.
+//! The state that the parts of one node's outbox share, and the calls that its tasks make: each message in its turn,
+//! under a lease that is extended while the call lasts.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::{error, warn};
 
-use super::attempt::Stops;
-use super::due::DueTimes;
-use super::post::{OccupiedSlot, Post};
-use super::settler::Settler;
-use super::spans::attempt_of;
-use super::under_way::CallsUnderWay;
+use crate::attempt::{Attempt, Stops};
+use crate::gate::BegunCall;
+use crate::post::{CallsUnderWay, MessageSlot, Post, Work};
+use crate::settler::Settler;
+use crate::timing::DueTimes;
 use crate::traces::Traces;
 use hooklatch_core::config::OutboxConfig;
 use hooklatch_core::current::Current;
@@ -21,67 +25,71 @@ use hooklatch_core::types::{Clock, Name};
 use hooklatch_store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
 
 /// A clock that is further from where it should be was set. Milliseconds.
-pub(super) const CLOCK_SET_MS: i64 = 1_000;
+pub(crate) const CLOCK_SET_MS: i64 = 1_000;
 
-pub struct OutboxState {
-    pub store: Store,
-    pub clock: Clock,
-    pub config: OutboxConfig,
+pub(crate) struct OutboxState {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) config: OutboxConfig,
     /// A reload replaces them; the holder of a slot keeps the destination that it is of.
-    pub posts: Current<BTreeMap<Name, Arc<Post>>>,
-    pub node: Arc<str>,
-    pub(super) settler: Settler,
-    pub wake: Arc<Notify>,
+    pub(crate) posts: Current<BTreeMap<Name, Arc<Post>>>,
+    pub(crate) node: Arc<str>,
+    pub(crate) settler: Settler,
+    pub(crate) wake: Arc<Notify>,
     /// Notified when slots are free again.
-    pub(super) freed: Notify,
-    pub due: DueTimes,
+    pub(crate) freed: Notify,
+    pub(crate) due: DueTimes,
     /// Looks so far: each claims under a name of its own.
-    pub looks_n: AtomicU64,
+    pub(crate) looks_n: AtomicU64,
     /// The messages that this node has under way, and their claims; where our clock gives the database the time.
-    pub under_way: Arc<CallsUnderWay>,
+    pub(crate) under_way: Arc<CallsUnderWay>,
     /// False after a part of the outbox has panicked, until it has done something well.
-    pub is_well: Arc<AtomicBool>,
+    pub(crate) is_well: Arc<AtomicBool>,
     /// The tasks that make calls.
-    pub tasks: Mutex<JoinSet<()>>,
-    /// The stops that those listen to; there from the start of [`Outbox::run`](super::Outbox::run) on.
-    pub stops: OnceLock<Stops>,
+    pub(crate) tasks: Mutex<JoinSet<()>>,
+    /// The stops that those listen to; there from the start of [`Outbox::run`](crate::Outbox::run) on.
+    pub(crate) stops: OnceLock<Stops>,
     /// True when no task works here any more.
-    pub is_closed: AtomicBool,
+    pub(crate) is_closed: AtomicBool,
     /// Where spans of attempts are recorded; unset when tracing is off.
-    pub traces: OnceLock<Traces>,
+    pub(crate) traces: OnceLock<Traces>,
 }
 
 impl OutboxState {
-    pub fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name for the claims of one look, different from those of any other.
-    pub fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Where spans of attempts are recorded.
-    pub fn traces(&self) -> Option<&Traces> {
+    pub(crate) fn traces(&self) -> Option<&Traces> {
         self.traces.get()
     }
 
     /// Lets the call of a message say which attempt it is of.
-    pub fn propagate(&self, message: &mut LeasedMessage) {
-        message.traceparent = self.traces().and_then(|traces| traces.propagated(&attempt_of(message)));
+    pub(crate) fn propagate(&self, message: &mut LeasedMessage) {
+        message.traceparent = self.traces().and_then(|traces| traces.propagated(message));
     }
 
-    pub fn lease_ms(&self) -> i64 {
+    pub(crate) fn lease_ms(&self) -> i64 {
         i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX)
     }
 
-    pub async fn lease(&self, wants: &[LeaseWant], holder: &str) -> Result<Vec<LeasedMessage>, StoreError> {
+    pub(crate) async fn lease(
+        &self,
+        wants: &[LeaseWant],
+        holder: &str,
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
         self.store.message_lease(wants, self.clock.steady_ms(), self.lease_ms(), holder).await
     }
 
     /// Moves our clock on to the latest time in the database, where the database has no clock of its own: what was
     /// written before our clock was set back must not wait until it is as late again.
-    pub(super) async fn steady(&self) {
+    pub(crate) async fn steady(&self) {
         if self.store.is_own_clock() {
             return;
         }
@@ -101,12 +109,12 @@ impl OutboxState {
     }
 
     /// Slots that are taken, of all destinations.
-    pub fn taken_n(&self) -> u32 {
+    pub(crate) fn taken_n(&self) -> u32 {
         self.posts.get().values().map(|post| post.taken_n()).sum()
     }
 
     /// Frees the slot of a message whose result is written, and says what may be due sooner now.
-    pub fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
+    pub(crate) fn settled(&self, settlement: &Settlement, slot: MessageSlot) {
         drop(slot);
         if let SettleTo::Ready { visible_at_ms } = settlement.to {
             let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
@@ -120,7 +128,7 @@ impl OutboxState {
 
     /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set forward
     /// and gives the database the time.
-    pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
+    pub(crate) async fn extend_all(&self) -> Result<(), StoreError> {
         let under_way = self.under_way.all();
         warn!(
             messages_n = under_way.len(),
@@ -134,9 +142,111 @@ impl OutboxState {
     }
 
     /// Counts a panic of a part of the outbox, which goes on; readiness knows until it has done something well.
-    pub fn panicked(&self, part: &'static str) {
+    pub(crate) fn panicked(&self, part: &'static str) {
         self.is_well.store(false, Ordering::Relaxed);
         metrics::counter!("hooklatch_panics_total", "part" => format!("outbox_{part}")).increment(1);
         error!(part, "a part of the outbox panicked; it goes on");
+    }
+}
+
+impl OutboxState {
+    /// Schedules a message's call for its turn. Once the node has stopped working, the message's lease ends by itself.
+    pub(crate) fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
+        let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
+        let post = Arc::clone(&slot.post);
+        let is_noted = !self.store.is_own_clock();
+        let slot = slot.occupied_by(&message, is_noted.then_some(&self.under_way));
+        if let Some(known) = self.settler.unwritten_result(message.message_id, message.attempt_n) {
+            self.settler.settle_known(known, slot);
+            return;
+        }
+        self.propagate(&mut message);
+        // Now, not when the task makes the call: the next look must not count this call's place as free.
+        let begun = post.destination.gate.started();
+        if post.add(Work { message, begun, slot }) {
+            let mut tasks = self.tasks();
+            // Those that have ended.
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(Arc::clone(self).serve(post, stops.clone()));
+        }
+    }
+
+    /// Makes one call after the other, until nothing waits. A panic costs the message that it was about.
+    async fn serve(self: Arc<Self>, post: Arc<Post>, mut stops: Stops) {
+        while let Some(Work { message, begun, slot }) = post.next() {
+            if self.store.replaced().is_some() {
+                // Its result could not be written. What is leased in that file counts as perhaps sent after a restart.
+                continue;
+            }
+            let attempt = self.attempt(&post, &message, &mut stops, Some(begun));
+            if let Ok(settlement) = AssertUnwindSafe(attempt).catch_unwind().await {
+                self.settler.settle(settlement, slot);
+            } else {
+                self.panicked("attempt");
+                let message_id = message.message_id;
+                error!(%message_id, "an attempt ended badly; its lease will end and its outcome count as unknown");
+                drop(slot);
+                self.freed.notify_one();
+            }
+        }
+    }
+
+    /// One attempt; says what to write.
+    pub(crate) async fn attempt(
+        &self,
+        post: &Post,
+        message: &LeasedMessage,
+        stops: &mut Stops,
+        begun: Option<BegunCall>,
+    ) -> Settlement {
+        let gate = &post.destination.gate;
+        let turn = gate.turn().await;
+        let traces = self.traces();
+        let attempt = Attempt { post, message, clock: &self.clock, stops, call: None, traces };
+        let (settlement, call) = match post.destination.times.beat_ms {
+            None => attempt.make().await,
+            Some(beat_ms) => {
+                let over = Notify::new();
+                let made = async {
+                    let made = attempt.make().await;
+                    over.notify_one();
+                    made
+                };
+                tokio::join!(made, self.keep(beat_ms, message, &over)).0
+            }
+        };
+        drop(turn);
+        let was_open = gate.is_open();
+        gate.ended(settlement.result, settlement.http_status, call, self.clock.ticks_ms());
+        drop(begun);
+        if was_open {
+            // A probe's answer decides what may be taken now.
+            self.wake.notify_one();
+        }
+        settlement
+    }
+
+    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lost lease does not stop the call:
+    /// its settlement will be fenced. What is being written is awaited to its end: a cancelled statement could leave a
+    /// connection in the middle of it.
+    async fn keep(&self, beat_ms: u64, message: &LeasedMessage, over: &Notify) {
+        while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
+            let (id, now_ms) = (message.message_id, self.clock.steady_ms());
+            match self.store.message_extend(id, message.attempt_n, now_ms, self.lease_ms()).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    warn!(
+                        message.id = %message.message_id,
+                        destination = %message.destination,
+                        attempt_n = message.attempt_n,
+                        "lease was lost while the call was under way"
+                    );
+                    return;
+                }
+                Err(error) => {
+                    warn!(%error, message.id = %message.message_id, "could not prolong a lease; trying again");
+                }
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tracing::{info, warn};
 
-use super::pause::jittered;
 use super::state::OutboxState;
+use crate::timing::jittered;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_store::{PausesEnded, Store, StoreError};
@@ -55,7 +55,7 @@ impl ClockOffset {
 }
 
 /// The clock's watch, with the finding of its last look: it is not logged at every look.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     shared: Arc<OutboxState>,
     is_far: bool,
 }

@@ -32,9 +32,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::pause::{jittered, pause, pause_for};
 use super::post::Post;
 use super::state::{CLOCK_SET_MS, OutboxState};
+use crate::timing::{jittered, pause, pause_for};
 use hooklatch_core::stop::{Stop, Stopper, to_end};
 use hooklatch_core::types::Name;
 use hooklatch_store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
@@ -50,7 +50,7 @@ const LOST_FOR_MS: i64 = 60_000;
 const LOST_N_MAX: usize = 1_000;
 
 /// Time that results may take to be written after the calls were cut off.
-pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of [`Outbox::run`].
 pub(crate) struct Worker {

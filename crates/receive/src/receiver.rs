@@ -377,7 +377,7 @@ impl Receiver {
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
-                (provider.name(), Some(answer.http_status()), Some(event_type));
+                (provider.name().clone(), Some(answer.http_status()), Some(event_type));
             trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
         }
         Ok(answer)

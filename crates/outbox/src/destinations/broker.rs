@@ -4,15 +4,12 @@
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::client::CONNECTION_AGE_MAX;
-use super::client_settings::ClientSettings;
-use super::error::DestinationError;
+use super::{CONNECTION_AGE_MAX, ClientSettings, DestinationClient, DestinationError};
 use crate::policy::CallAnswer;
 use hooklatch_core::config::UnknownPolicy;
 use hooklatch_store::LeasedMessage;
@@ -24,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(4);
 const WHY_CHARS_MAX: usize = 300;
 
 /// Sends one message, once.
-pub(super) trait Broker: Send + Sync {
+pub(crate) trait Broker: Send + Sync {
     /// Never takes longer than the destination's timeout.
     fn send<'a>(
         &'a self,
@@ -33,28 +30,35 @@ pub(super) trait Broker: Send + Sync {
 }
 
 /// One protocol: it connects and publishes, and tries neither twice.
-pub(super) trait BrokerProtocol: Send + Sync {
-    /// A connection; clones share what is behind it.
-    type Connection: Clone + Send + Sync;
+pub(crate) trait BrokerProtocol: Send + Sync {
+    /// A connection, which several messages may use at once.
+    type Connection: Send + Sync;
 
     /// True when [`BrokerProtocol::is_alive`] notices that the destination closed an idle connection. Where it does
     /// not, only a write finds that out, and then it is unknown what became of the message.
-    const KNOWS_ITS_END: bool;
+    const KNOWS_ITS_END: bool = false;
+
+    /// Reads the configuration once; the error says what is wrong with the url.
+    fn new(settings: &ClientSettings<'_>) -> Result<Self, String>
+    where
+        Self: Sized;
 
     /// Makes a connection that is ready to publish, or says why there is none.
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, String>> + Send;
 
     /// True for a connection that is worth trying.
-    fn is_alive(connection: &Self::Connection) -> bool;
+    fn is_alive(_connection: &Self::Connection) -> bool {
+        true
+    }
 
-    /// Publishes and waits for the destination's word. The caller stops waiting at the deadline and takes that for
+    /// Publishes and waits for the destination's answer. The caller stops waiting at the deadline and takes that for
     /// unknown.
     fn publish(
         &self,
         connection: &Self::Connection,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> impl Future<Output = CallAnswer> + Send;
+    ) -> impl Future<Output = Result<(), CallAnswer>> + Send;
 }
 
 /// One destination and the connection to it.
@@ -63,28 +67,24 @@ struct BrokerConnection<P: BrokerProtocol> {
     timeout: Duration,
     /// A connection that was not used for longer is opened again.
     idle_max: Duration,
-    current: Mutex<Option<NumberedConnection<P::Connection>>>,
-    /// The number of the next connection: none is given twice, also not after one was discarded.
-    next_n: AtomicU64,
+    current: Mutex<Option<Current<P::Connection>>>,
     /// Held by the one who connects, so that there is one.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// A connection with its number, so that a caller does not discard a newer one.
-#[derive(Clone)]
-struct NumberedConnection<C> {
-    n: u64,
-    connection: C,
+/// A connection, and when it was made and last used.
+struct Current<C> {
+    connection: Arc<C>,
     made_at: Instant,
     used_at: Instant,
 }
 
 impl<P: BrokerProtocol> BrokerConnection<P> {
-    fn current(&self) -> MutexGuard<'_, Option<NumberedConnection<P::Connection>>> {
+    fn current(&self) -> MutexGuard<'_, Option<Current<P::Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn living(&self) -> Option<NumberedConnection<P::Connection>> {
+    fn living(&self) -> Option<Arc<P::Connection>> {
         let mut current = self.current();
         let current = current.as_mut().filter(|current| {
             P::is_alive(&current.connection)
@@ -92,10 +92,10 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
                 && current.made_at.elapsed() < CONNECTION_AGE_MAX
         })?;
         current.used_at = Instant::now();
-        Some(current.clone())
+        Some(Arc::clone(&current.connection))
     }
 
-    async fn connection(&self) -> Result<NumberedConnection<P::Connection>, String> {
+    async fn connection(&self) -> Result<Arc<P::Connection>, String> {
         if let Some(living) = self.living() {
             return Ok(living);
         }
@@ -103,39 +103,32 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
         if let Some(living) = self.living() {
             return Ok(living);
         }
-        let connection = self.protocol.connect().await?;
-        let n = self.next_n.fetch_add(1, Ordering::Relaxed);
-        let now = Instant::now();
-        let new = NumberedConnection { n, connection, made_at: now, used_at: now };
-        *self.current() = Some(new.clone());
-        Ok(new)
+        let (connection, now) = (Arc::new(self.protocol.connect().await?), Instant::now());
+        *self.current() = Some(Current { connection: Arc::clone(&connection), made_at: now, used_at: now });
+        Ok(connection)
     }
 
-    fn discard(&self, n: u64) {
-        let mut current = self.current();
-        if current.as_ref().is_some_and(|current| current.n == n) {
-            *current = None;
-        }
+    /// Discards this connection, and no newer one.
+    fn discard(&self, failed: &Arc<P::Connection>) {
+        self.current().take_if(|current| Arc::ptr_eq(&current.connection, failed));
     }
 
     async fn send_once(&self, message: &LeasedMessage) -> CallAnswer {
         let (start, ms) = (Instant::now(), self.timeout.as_millis());
-        let current = match timeout_at(start + self.timeout / 2, self.connection()).await {
-            Ok(Ok(current)) => current,
-            Ok(Err(why)) => return CallAnswer::NotSent { why },
-            Err(_) => return CallAnswer::NotSent { why: format!("no connection within {} ms", ms / 2) },
+        let connection = match timeout_at(start + self.timeout / 2, self.connection()).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(why)) => return CallAnswer::NotSent(why),
+            Err(_) => return CallAnswer::NotSent(format!("no connection within {} ms", ms / 2)),
         };
         let deadline = start + self.timeout;
-        let publishing = self.protocol.publish(&current.connection, message, deadline);
-        let answer = timeout_at(deadline, publishing)
-            .await
-            .unwrap_or_else(|_| CallAnswer::Unknown { why: format!("no answer within {ms} ms") });
+        let answer = match timeout_at(deadline, self.protocol.publish(&connection, message, deadline)).await {
+            Ok(Ok(())) => CallAnswer::Done,
+            Ok(Err(answer)) => answer,
+            Err(_) => CallAnswer::Unknown(format!("no answer within {ms} ms")),
+        };
         // After a fail-over the old server may stay up, and say of everything that it cannot now.
-        if matches!(
-            answer,
-            CallAnswer::Unknown { .. } | CallAnswer::NotSent { .. } | CallAnswer::NotNow { .. }
-        ) {
-            self.discard(current.n);
+        if matches!(answer, CallAnswer::Unknown(_) | CallAnswer::NotSent(_) | CallAnswer::NotNow(_)) {
+            self.discard(&connection);
         }
         answer
     }
@@ -150,19 +143,25 @@ impl<P: BrokerProtocol> Broker for BrokerConnection<P> {
     }
 }
 
-/// A destination that is reached by `protocol`; its error says what is wrong with the url.
-pub(super) fn broker<P: BrokerProtocol + 'static>(
+/// The client of a destination that is reached by the protocol `P`.
+pub(crate) fn connect<P: BrokerProtocol + 'static>(
     settings: &ClientSettings<'_>,
-    protocol: Result<P, String>,
-) -> Result<Box<dyn Broker>, DestinationError> {
-    let protocol = protocol.map_err(|why| DestinationError::Url { name: settings.name.clone(), why })?;
-    // It is the same as with HTTP: where a person would have to decide, no message goes over a connection that was
-    // idle and may have been closed unnoticed.
+) -> Result<DestinationClient, DestinationError> {
+    let name = settings.name;
+    let protocol = P::new(settings).map_err(|why| DestinationError::Url(name.clone(), why))?;
+    // As with HTTP: where an operator would have to decide, no message goes over a connection that was idle and may
+    // have been closed unnoticed.
     let is_watched = P::KNOWS_ITS_END || settings.config.unknown != UnknownPolicy::Hold;
     let idle_max = if is_watched { IDLE } else { Duration::ZERO };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
-    let (timeout, next_n) = (settings.timeout, AtomicU64::new(0));
-    Ok(Box::new(BrokerConnection { protocol, timeout, idle_max, current, next_n, connecting }))
+    let timeout = settings.timeout;
+    Ok(DestinationClient::Broker(Box::new(BrokerConnection {
+        protocol,
+        timeout,
+        idle_max,
+        current,
+        connecting,
+    })))
 }
 
 /// The words of a library's error, in one line that is not too long.
@@ -173,6 +172,8 @@ pub(crate) fn words(error: &dyn std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::destinations::tests::message;
 
@@ -187,12 +188,12 @@ mod tests {
             Ok(self.0.fetch_add(1, Ordering::Relaxed))
         }
 
-        fn is_alive(_: &u64) -> bool {
-            true
+        fn new(_: &ClientSettings<'_>) -> Result<Self, String> {
+            Ok(Self(AtomicU64::new(0)))
         }
 
-        async fn publish(&self, connection: &u64, _: &LeasedMessage, _: Instant) -> CallAnswer {
-            CallAnswer::Refused { why: connection.to_string() }
+        async fn publish(&self, connection: &u64, _: &LeasedMessage, _: Instant) -> Result<(), CallAnswer> {
+            Err(CallAnswer::Refused(connection.to_string()))
         }
     }
 
@@ -204,12 +205,11 @@ mod tests {
             timeout: second,
             idle_max: IDLE,
             current: Mutex::default(),
-            next_n: AtomicU64::new(0),
             connecting: tokio::sync::Mutex::default(),
         };
         let mut met = Vec::new();
         for _ in 0..=CONNECTION_AGE_MAX.as_secs() {
-            let CallAnswer::Refused { why } = broker.send_once(&message()).await else { unreachable!() };
+            let CallAnswer::Refused(why) = broker.send_once(&message()).await else { unreachable!() };
             met.push(why);
             tokio::time::advance(second).await;
         }

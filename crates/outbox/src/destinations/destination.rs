@@ -5,32 +5,74 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::client::DestinationClient;
-use super::client_settings::ClientSettings;
-use super::envelope;
-use super::error::DestinationError;
-use super::handshake::HandshakeEnd;
-use super::kinds::kinds;
-use super::outcome::{Asked, CallOutcome};
-use super::times::Times;
+use crate::destinations::kinds::KINDS;
+use crate::destinations::{
+    Asked, CallOutcome, ClientSettings, DestinationClient, DestinationError, HttpDestination, envelope,
+};
 use crate::gate::CallGate;
 use crate::policy::CallAnswer;
-use crate::traces::HttpServer;
 use hooklatch_core::config::{DestinationConfig, OutboxConfig};
 use hooklatch_core::types::{Name, UnixMs, key_used_for_ms};
 use hooklatch_store::LeasedMessage;
 
+/// The times of calls to one destination. Milliseconds.
+#[expect(clippy::struct_field_names, reason = "quantities end in their unit")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Longest time from connecting to the last byte of a call. Milliseconds, from 1.
+    pub(crate) timeout_ms: u64,
+    /// The same for a question; a question and a call fit into one lease. Milliseconds, from 1.
+    pub(crate) ask_timeout_ms: u64,
+    /// The time that must be left of the lease after a call. Milliseconds.
+    pub(crate) margin_ms: u64,
+    /// Time after which a lease is prolonged while a call is under way. Milliseconds; `None`: never, because the call
+    /// fits into it.
+    pub(crate) beat_ms: Option<u64>,
+}
+
+impl Times {
+    /// Keeps a call, and a question before it, inside the lease, whatever was configured.
+    pub(crate) fn within(lease_ms: u64, timeout_ms: u64) -> Self {
+        let margin_ms = lease_ms / 20;
+        let timeout_ms = timeout_ms.min(lease_ms - 2 * margin_ms).max(1);
+        let rest_ms = lease_ms.saturating_sub(timeout_ms + 2 * margin_ms);
+        let ask_timeout_ms = timeout_ms.min(rest_ms.max(margin_ms / 2)).max(1);
+        Self { timeout_ms, ask_timeout_ms, margin_ms, beat_ms: None }
+    }
+
+    /// Times of calls that may outlast the lease, which is prolonged four times in its length.
+    pub(crate) fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
+        let within = Self::within(lease_ms, timeout_ms);
+        Self { timeout_ms: timeout_ms.max(1), beat_ms: Some((lease_ms / 4).max(1)), ..within }
+    }
+
+    /// True when a call that starts now ends, at its slowest, well before the lease does.
+    pub(crate) fn fit(self, lease_until_ms: UnixMs, now_ms: UnixMs) -> bool {
+        let left_ms = u64::try_from(lease_until_ms.saturating_sub(now_ms)).unwrap_or(0);
+        let needed_ms = match self.beat_ms {
+            // Until the first beats are written, late ones included.
+            Some(beat_ms) => self.timeout_ms.min(2 * beat_ms),
+            None => self.timeout_ms,
+        };
+        left_ms >= needed_ms + self.margin_ms
+    }
+}
+
 /// One destination that messages can be sent to.
-pub struct Destination {
-    pub name: Name,
-    pub config: DestinationConfig,
-    pub times: Times,
-    pub gate: CallGate,
+pub(crate) struct Destination {
+    pub(crate) name: Name,
+    pub(crate) config: DestinationConfig,
+    pub(crate) times: Times,
+    pub(crate) gate: CallGate,
     client: DestinationClient,
 }
 
 impl Destination {
-    pub fn new(name: Name, config: DestinationConfig, lease_ms: u64) -> Result<Self, DestinationError> {
+    pub(crate) fn new(
+        name: Name,
+        config: DestinationConfig,
+        lease_ms: u64,
+    ) -> Result<Self, DestinationError> {
         let times = if config.heartbeat {
             Times::with_heartbeat(lease_ms, config.timeout_ms)
         } else {
@@ -52,46 +94,23 @@ impl Destination {
     }
 
     /// The time, from the first send, that a key may be used. Milliseconds.
-    pub fn key_valid_for_ms(&self) -> i64 {
+    pub(crate) fn key_valid_for_ms(&self) -> i64 {
         key_used_for_ms(self.config.key_valid_for_ms)
     }
 
-    /// True when it is called over HTTP.
-    pub(crate) fn is_http(&self) -> bool {
-        matches!(self.client, DestinationClient::Http(_))
-    }
-
-    /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
-    /// where there is no TLS, or none of HTTP's.
-    pub(crate) fn tls_host(&self) -> Option<String> {
+    /// Its HTTP client, where it is called over HTTP.
+    pub(crate) fn http(&self) -> Option<&HttpDestination> {
         match &self.client {
-            DestinationClient::Http(http) => http.tls_host(),
-            DestinationClient::Broker(_) => None,
-        }
-    }
-
-    /// The server that a message goes to over HTTP.
-    pub(crate) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
-        match &self.client {
-            DestinationClient::Http(http) => http.server_of(message),
-            DestinationClient::Broker(_) => None,
-        }
-    }
-
-    /// Connects to an HTTP destination and hangs up; `None` for others, and where the address is unknown without a
-    /// message.
-    pub async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
-        match &self.client {
-            DestinationClient::Http(http) => http.handshake(limit).await,
+            DestinationClient::Http(http) => Some(http),
             DestinationClient::Broker(_) => None,
         }
     }
 
     /// Makes the call, once.
-    pub async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
+    pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         let message = match envelope::shaped(self.config.format, message) {
             Ok(message) => message,
-            Err(why) => return CallAnswer::Forbidden { why }.into(),
+            Err(why) => return CallAnswer::Forbidden(why).into(),
         };
         match &self.client {
             DestinationClient::Http(http) => http.send(&message, now_ms).await,
@@ -100,12 +119,10 @@ impl Destination {
     }
 
     /// Asks whether an earlier attempt took effect.
-    pub async fn ask(&self, message: &LeasedMessage) -> Asked {
-        match &self.client {
-            DestinationClient::Http(http) => {
-                http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await
-            }
-            DestinationClient::Broker(_) => Asked::Unclear { why: "no query is configured".to_owned() },
+    pub(crate) async fn ask(&self, message: &LeasedMessage) -> Asked {
+        match self.http() {
+            Some(http) => http.ask(message, Duration::from_millis(self.times.ask_timeout_ms)).await,
+            None => Asked::Unclear("no query is configured".to_owned()),
         }
     }
 }
@@ -114,10 +131,10 @@ impl Destination {
 fn client(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
     // An error says that one is installed already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let kind = kinds().iter().find(|kind| kind.name() == settings.config.target.kind());
-    let Some(connect) = kind.and_then(|kind| kind.connect()) else {
+    let kind = KINDS.iter().find(|kind| kind.name == settings.config.target.kind());
+    let Some(connect) = kind.and_then(|kind| kind.connect) else {
         let why = "this program was built without the feature for it".to_owned();
-        return Err(DestinationError::Url { name: settings.name.clone(), why });
+        return Err(DestinationError::Url(settings.name.clone(), why));
     };
     connect(settings)
 }
@@ -131,4 +148,39 @@ pub(crate) fn ready(
         .into_iter()
         .map(|(name, config)| Ok((name.clone(), Destination::new(name, config, outbox.lease_ms)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_and_a_call_fit_into_one_lease() {
+        #[track_caller]
+        fn check(lease_ms: u64, timeout_ms: u64, want: (u64, u64)) {
+            let times = Times::within(lease_ms, timeout_ms);
+            assert_eq!((times.timeout_ms, times.ask_timeout_ms), want);
+            assert!(
+                times.timeout_ms + times.ask_timeout_ms + times.margin_ms <= lease_ms.max(2),
+                "{times:?}"
+            );
+        }
+        check(30_000, 10_000, (10_000, 10_000));
+        check(30_000, 20_000, (20_000, 7_000));
+        check(30_000, 26_500, (26_500, 750));
+        check(30_000, 29_999, (27_000, 750));
+        check(30_000, u64::MAX, (27_000, 750));
+        check(1_000, 100, (100, 100));
+        check(1, 1, (1, 1));
+    }
+
+    #[test]
+    fn a_call_that_could_outlive_its_lease_is_not_started() {
+        let times = Times::within(30_000, 10_000);
+        assert!(times.fit(30_000, 0));
+        assert!(times.fit(30_000, 18_500));
+        assert!(!times.fit(30_000, 18_501));
+        assert!(!times.fit(30_000, 60_000));
+        assert!(!times.fit(i64::MIN, i64::MAX));
+    }
 }

@@ -37,7 +37,7 @@ struct CloudEvent<'a> {
 }
 
 /// The message in its destination's format.
-pub(super) fn shaped(format: Format, message: &LeasedMessage) -> Result<Cow<'_, LeasedMessage>, String> {
+pub(crate) fn shaped(format: Format, message: &LeasedMessage) -> Result<Cow<'_, LeasedMessage>, String> {
     if format == Format::Raw {
         return Ok(Cow::Borrowed(message));
     }

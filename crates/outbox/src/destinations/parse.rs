@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use ::config::ValueKind;
+use serde::de::IgnoredAny;
 
-use super::kind::{DestinationKind, Reading, schemes_text};
-use super::kinds::kinds;
-use super::template_field::body;
+use crate::destinations::kinds::{DestinationKind, KINDS, Reading};
 use hooklatch_core::config::{
-    DestinationConfig, Field, HttpConfig, RetryConfig, Table, Target, UnknownPolicy, entry_name,
+    BodyConfig, DestinationConfig, Field, HttpConfig, RetryConfig, Table, Target, UnknownPolicy, entry_name,
 };
-use hooklatch_core::template;
+use hooklatch_core::template::{self, Escape, Template, is_template};
 use hooklatch_core::types::Name;
 
 /// The retries of failed calls unless `retry` says otherwise.
@@ -31,15 +30,15 @@ pub fn destination(
 ) -> Option<(Name, DestinationConfig)> {
     let name = entry_name(name, field)?;
     let mut table = field.table()?;
-    let places = Places::of(&table);
+    let places = ["url", "query", "heartbeat"].map(|key| table.peek(key));
     let url = url(&mut table);
     let named = url.as_ref().and_then(|(_, url)| kind_of(url));
     misfits(&mut table, named);
     // An unknown url is read as HTTP, and HTTP says what is wrong with its url.
-    let http = kinds().first().copied()?;
+    let [http, ..] = &KINDS;
     let kind = named.unwrap_or(http);
-    if let (Some((field, _)), Some(feature), None) = (&url, kind.feature(), kind.connect()) {
-        let schemes = schemes_text(kind);
+    if let (Some((field, _)), Some(feature), None) = (&url, kind.feature, kind.connect) {
+        let schemes = kind.schemes_text();
         let why =
             format!("needs the feature `{feature}` for {schemes}, which this program was built without");
         let remedy = format!(
@@ -48,9 +47,9 @@ pub fn destination(
         field.problem(why, remedy);
     }
     let mut reading = Reading { table: &mut table, url, lease_ms };
-    let unknown = kind.unknown(&mut reading);
+    let unknown = (kind.unknown)(&mut reading);
     let mut config = common(&mut reading, unknown);
-    kind.parse(&mut reading, &mut config);
+    (kind.parse)(kind, &mut reading, &mut config);
     table.finish();
     fit_together(&places, &config);
     Some((name, config))
@@ -67,21 +66,22 @@ fn url<'c>(table: &mut Table<'c>) -> Option<(Field<'c>, String)> {
 }
 
 /// The kind that has the scheme of `url`.
-fn kind_of(url: &str) -> Option<&'static dyn DestinationKind> {
+fn kind_of(url: &str) -> Option<&'static DestinationKind> {
     let (scheme, _) = url.split_once("://")?;
-    kinds().iter().copied().find(|kind| kind.schemes().contains(&scheme))
+    KINDS.iter().find(|kind| kind.schemes.contains(&scheme))
 }
 
 /// Takes the keys of all kinds but the one that the url names, and records those that are there. Without such a url
 /// HTTP's are left, and nothing is recorded: it is not known what fits.
-fn misfits(table: &mut Table<'_>, named: Option<&dyn DestinationKind>) {
-    let read_name = named.or(kinds().first().copied()).map(DestinationKind::name);
-    for other in kinds().iter().filter(|kind| Some(kind.name()) != read_name) {
-        for key in other.keys() {
-            if let Some(field) = table.take(key.name)
+fn misfits(table: &mut Table<'_>, named: Option<&DestinationKind>) {
+    let [http, ..] = &KINDS;
+    let parsed_name = named.unwrap_or(http).name;
+    for other in KINDS.iter().filter(|kind| kind.name != parsed_name) {
+        for name in other.key_names() {
+            if let Some(field) = table.take(name)
                 && named.is_some()
             {
-                let schemes = schemes_text(*other);
+                let schemes = other.schemes_text();
                 let why = format!("does not fit this destination's url: it is for {schemes}");
                 field.problem(why, "remove it, or change the url");
             }
@@ -119,36 +119,20 @@ fn common(reading: &mut Reading<'_, '_>, unknown: UnknownPolicy) -> DestinationC
     }
 }
 
-/// The places of keys that have to fit to others.
-struct Places<'c> {
-    url: Option<Field<'c>>,
-    query: Option<Field<'c>>,
-    heartbeat: Option<Field<'c>>,
-}
-
-impl<'c> Places<'c> {
-    fn of(table: &Table<'c>) -> Self {
-        let place = |key| table.peek(key);
-        Self { url: place("url"), query: place("query"), heartbeat: place("heartbeat") }
-    }
-}
-
 /// Records keys that are right one by one and not beside each other.
-fn fit_together(places: &Places<'_>, config: &DestinationConfig) {
-    if let (Some(field), UnknownPolicy::Query(query)) = (&places.query, &config.unknown)
-        && query.after_ms >= config.key_valid_for_ms.min(config.retry.age_max_ms)
+fn fit_together([url, query, heartbeat]: &[Option<Field<'_>>; 3], config: &DestinationConfig) {
+    if let (Some(field), UnknownPolicy::Query(question)) = (query, &config.unknown)
+        && question.after_ms >= config.key_valid_for_ms.min(config.retry.age_max_ms)
     {
         let why = "has an after_ms that is not below key_valid_for_ms and retry.age_max_ms";
         field.problem(why, "make it shorter: nothing could be sent again after the answer");
     }
-    if let (Some(field), true, UnknownPolicy::Query(_)) =
-        (&places.heartbeat, config.heartbeat, &config.unknown)
-    {
+    if let (Some(field), true, UnknownPolicy::Query(_)) = (heartbeat, config.heartbeat, &config.unknown) {
         let why =
             "is set with unknown = \"query\": a call still under way could be asked about and made again";
         field.problem(why, "use unknown = \"retry\" or \"hold\", or a timeout_ms below the lease");
     }
-    if let Some(field) = &places.url
+    if let Some(field) = url
         && template::has_host_template(&config.url)
         && config.http.proxy.is_some()
     {
@@ -186,4 +170,52 @@ fn timeout(table: &mut Table<'_>, lease_ms: Option<u64>) -> u64 {
         }
     }
     timeout_ms.unwrap_or(TIMEOUT_MS)
+}
+
+/// The remedy for what is not a template.
+pub(crate) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
+
+/// The template; `None` after a problem, which is recorded.
+pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<Template> {
+    Template::parse(text, escape)
+        .map_err(|why| field.problem(format!("is not a template: {why}"), AS_IN_JINJA))
+        .ok()
+}
+
+/// Records a `{name}` with single braces, which nothing fills in; `None` after a problem.
+pub(crate) fn double_braces(field: &Field<'_>, text: &str) -> Option<()> {
+    if let Some((old, new)) = template::single_braces(text) {
+        let problem = format!("has `{old}`, which is not filled in");
+        field.problem_shown(problem, format!("write `{new}`"));
+        return None;
+    }
+    Some(())
+}
+
+/// `body` and `content_type`, which every kind of destination has.
+pub(crate) fn body(table: &mut Table<'_>) -> Option<BodyConfig> {
+    let content_type = table.text("content_type");
+    if let Some((field, text)) = &content_type
+        && (text.is_empty() || ::http::HeaderValue::from_str(text).is_err())
+    {
+        field.problem_shown("is not a content type", "write application/json or the like");
+    }
+    let Some((field, text)) = table.text("body") else {
+        if let Some((field, _)) = content_type {
+            field.problem("is there without `body`", "write a body template or remove it");
+        }
+        return None;
+    };
+    let content_type = content_type.map_or_else(|| "application/json".to_owned(), |(_, text)| text);
+    let escape = Escape::of_content_type(&content_type);
+    template(&field, &text, escape)?;
+    // Nothing is filled in, so this is what every call would be refused for.
+    if escape == Escape::Json && !is_template(&text) && serde_json::from_str::<IgnoredAny>(&text).is_err() {
+        field.problem(
+            "is not JSON, and nothing is filled in",
+            format!("{AS_IN_JINJA}, or set content_type to what it is"),
+        );
+        return None;
+    }
+    Some(BodyConfig { template: text, content_type })
 }

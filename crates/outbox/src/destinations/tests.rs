@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::kind::DestinationKind;
-use super::kinds::kinds;
+use super::kinds::KINDS;
+use crate::destinations::kinds::DestinationKind;
 use crate::policy::tests::first_attempt;
 use hooklatch_store::LeasedMessage;
 
@@ -35,15 +35,15 @@ fn page(path: &str) -> String {
 }
 
 /// The kinds, HTTP left out: it has no section of its own and no feature.
-fn brokers() -> impl Iterator<Item = &'static dyn DestinationKind> {
-    kinds().iter().copied().filter(|kind| kind.name() != "http")
+fn brokers() -> impl Iterator<Item = &'static DestinationKind> {
+    KINDS.iter().filter(|kind| kind.name != "http")
 }
 
 #[test]
 fn schemes_names_and_keys_belong_to_one_kind_each() {
-    let schemes: Vec<_> = kinds().iter().flat_map(|kind| kind.schemes()).collect();
-    let names: Vec<_> = kinds().iter().map(|kind| kind.name()).collect();
-    let keys: Vec<_> = kinds().iter().flat_map(|kind| kind.keys()).map(|key| key.name).collect();
+    let schemes: Vec<_> = KINDS.iter().flat_map(|kind| kind.schemes).collect();
+    let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+    let keys: Vec<_> = KINDS.iter().flat_map(DestinationKind::key_names).collect();
     assert_eq!(schemes.iter().collect::<BTreeSet<_>>().len(), schemes.len(), "{schemes:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
     assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "{keys:?}");
@@ -53,7 +53,7 @@ fn schemes_names_and_keys_belong_to_one_kind_each() {
 fn the_features_of_the_package_are_those_that_the_kinds_name() {
     let manifest: toml::Table = page("Cargo.toml").parse().expect("a manifest");
     let features = manifest["features"].as_table().expect("features");
-    let named: BTreeSet<&str> = kinds().iter().filter_map(|kind| kind.feature()).collect();
+    let named: BTreeSet<&str> = KINDS.iter().filter_map(|kind| kind.feature).collect();
     let built: BTreeSet<&str> = features
         .iter()
         .filter(|(_, needs)| {
@@ -70,16 +70,16 @@ fn the_features_of_the_package_are_those_that_the_kinds_name() {
 #[test]
 fn the_page_about_destinations_lists_every_kind_with_its_feature_and_its_keys() {
     let page = page("docs/destinations.md");
-    for kind in kinds() {
-        let schemes: Vec<String> = kind.schemes().iter().map(|scheme| format!("`{scheme}://`")).collect();
+    for kind in &KINDS {
+        let schemes: Vec<String> = kind.schemes.iter().map(|scheme| format!("`{scheme}://`")).collect();
         let row = format!("| {} | ", schemes.join(" "));
         let row =
             page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row `{row}`"));
-        let feature = kind.feature().map_or_else(String::new, |feature| format!("`{feature}`"));
+        let feature = kind.feature.map_or_else(String::new, |feature| format!("`{feature}`"));
         assert_eq!(row.split('|').nth(3).map(str::trim), Some(feature.as_str()), "{row}");
     }
-    for (kind, key) in brokers().flat_map(|kind| kind.keys().iter().map(move |key| (kind, key))) {
-        let line = format!("\n{} = ", key.name);
-        assert!(page.contains(&line), "no example of `{}` for {}", key.name, kind.name());
+    for (kind, key) in brokers().flat_map(|kind| kind.key_names().map(move |key| (kind, key))) {
+        let line = format!("\n{key} = ");
+        assert!(page.contains(&line), "no example of `{}` for {}", key, kind.name);
     }
 }

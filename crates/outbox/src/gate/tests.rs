@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::call_gate::*;
+use crate::gate::*;
 use crate::policy::tests::config;
 use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
 use hooklatch_core::types::{AttemptResult, Name};

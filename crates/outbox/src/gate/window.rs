@@ -19,8 +19,8 @@ const SLACK_US: u64 = 10_000;
 const FORGOTTEN: u64 = 8;
 
 /// The number of calls that may be under way, and what it is computed from.
-#[derive(Debug)]
-pub struct Window {
+#[derive(Debug, Default)]
+pub(crate) struct Window {
     n: u32,
     /// Between which bounds it moves; `None`: not at all.
     bounds: Option<Bounds>,
@@ -51,7 +51,7 @@ struct CallRound {
 }
 
 impl Window {
-    pub fn new(config: &DestinationConfig) -> Self {
+    pub(crate) fn new(config: &DestinationConfig) -> Self {
         let max_n = config.concurrency_n.max(1);
         let start_n = START_N.min(max_n);
         // One slow or dead host out of a template says nothing about the others.
@@ -62,17 +62,17 @@ impl Window {
     }
 
     /// Returns how many calls may be under way now. At least 1.
-    pub fn n(&self) -> u32 {
+    pub(crate) fn n(&self) -> u32 {
         self.n
     }
 
     /// Notes that as many calls are under way as the window allows.
-    pub fn is_used_up(&mut self) {
+    pub(crate) fn is_used_up(&mut self) {
         self.round.is_full = true;
     }
 
     /// A call that took `took` has ended well at `now_ms`.
-    pub(super) fn went_well(&mut self, took: Duration, now_ms: i64) {
+    pub(crate) fn went_well(&mut self, took: Duration, now_ms: i64) {
         let Some(bounds) = self.bounds else { return };
         if self.is_of_before(took, now_ms) {
             return;
@@ -95,7 +95,7 @@ impl Window {
     }
 
     /// A call that took `took` has ended at `now_ms` in a way that shows overload: not now, no answer, no connection.
-    pub(super) fn was_too_much(&mut self, took: Duration, now_ms: i64) {
+    pub(crate) fn was_too_much(&mut self, took: Duration, now_ms: i64) {
         if let Some(bounds) = self.bounds
             && !self.is_of_before(took, now_ms)
         {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::*;
-use super::facts::Facts;
-use super::rules::*;
+use super::*;
 use hooklatch_core::config::{
     DestinationConfig, Format, HttpConfig, QueryConfig, RetryConfig, StatusMeaning, Target, UnknownPolicy,
 };
@@ -93,11 +91,11 @@ fn status(code: u16) -> CallAnswer {
 }
 
 fn unknown() -> CallAnswer {
-    CallAnswer::Unknown { why: "no answer".to_owned() }
+    CallAnswer::Unknown("no answer".to_owned())
 }
 
 fn not_sent() -> CallAnswer {
-    CallAnswer::NotSent { why: "connection refused".to_owned() }
+    CallAnswer::NotSent("connection refused".to_owned())
 }
 
 /// A step without its words and relative to now.
@@ -115,8 +113,8 @@ fn short(step: &NextStep) -> ShortStep {
         NextStep::Done => ShortStep::Done,
         NextStep::RetryAt { at_ms } => ShortStep::Retry(at_ms - NOW),
         NextStep::AskFirst { at_ms } => ShortStep::Ask(at_ms - NOW),
-        NextStep::Dead { .. } => ShortStep::Dead,
-        NextStep::Hold { .. } => ShortStep::Hold,
+        NextStep::Dead(_) => ShortStep::Dead,
+        NextStep::Hold(_) => ShortStep::Hold,
     }
 }
 
@@ -150,8 +148,8 @@ fn each_answer_has_one_meaning() {
     }
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         check(&not_sent(), policy.clone(), ShortStep::Retry(1_000));
-        check(&CallAnswer::NotNow { why: "full".to_owned() }, policy.clone(), ShortStep::Retry(1_000));
-        check(&CallAnswer::Refused { why: "too large".to_owned() }, policy.clone(), ShortStep::Dead);
+        check(&CallAnswer::NotNow("full".to_owned()), policy.clone(), ShortStep::Retry(1_000));
+        check(&CallAnswer::Refused("too large".to_owned()), policy.clone(), ShortStep::Dead);
         check(&CallAnswer::Done, policy, ShortStep::Done);
     }
     check(&unknown(), UnknownPolicy::Retry, ShortStep::Retry(1_000));
@@ -239,8 +237,8 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
             SendPlan::Send => "send",
             SendPlan::Ask => "ask",
             SendPlan::Wait { .. } => "wait",
-            SendPlan::Hold { .. } => "hold",
-            SendPlan::Dead { .. } => "dead",
+            SendPlan::Hold(_) => "hold",
+            SendPlan::Dead(_) => "dead",
         };
         assert_eq!(word, want, "{facts:?}");
     }
@@ -283,8 +281,8 @@ fn every_status_has_a_word() {
     assert_eq!(result_of(&not_sent(), &config(UnknownPolicy::Retry)), AttemptResult::Retry);
     for (answer, want) in [
         (CallAnswer::Done, AttemptResult::Done),
-        (CallAnswer::NotNow { why: String::new() }, AttemptResult::Retry),
-        (CallAnswer::Refused { why: String::new() }, AttemptResult::Refused),
+        (CallAnswer::NotNow(String::new()), AttemptResult::Retry),
+        (CallAnswer::Refused(String::new()), AttemptResult::Refused),
     ] {
         assert_eq!(result_of(&answer, &config(UnknownPolicy::Hold)), want);
     }
@@ -336,7 +334,7 @@ fn a_body_that_refuses_overrides_a_success_status() {
 
 #[test]
 fn what_may_not_be_called_is_dead_at_once_and_no_failure_of_the_destination() {
-    let forbidden = CallAnswer::Forbidden { why: "private address".to_owned() };
+    let forbidden = CallAnswer::Forbidden("private address".to_owned());
     for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
         let config = config(policy);
         assert_eq!(short(&next_step(&forbidden, &facts(1), &config, NOW, 1.0)), ShortStep::Dead);
@@ -372,12 +370,12 @@ fn what_may_have_taken_effect_does_not_depend_on_the_rule() {
             (status(429), false),
             (status(425), false),
             (unknown(), true),
-            (CallAnswer::Refused { why: String::new() }, true),
+            (CallAnswer::Refused(String::new()), true),
             (body(StatusMeaning::Dead), true),
             (body(StatusMeaning::Unknown), true),
             (body(StatusMeaning::Retry), false),
-            (CallAnswer::NotNow { why: String::new() }, false),
-            (CallAnswer::Forbidden { why: String::new() }, false),
+            (CallAnswer::NotNow(String::new()), false),
+            (CallAnswer::Forbidden(String::new()), false),
             (not_sent(), false),
         ] {
             assert_eq!(may_have_acted(&answer, &config), want, "{answer:?}");

@@ -1,4 +1,4 @@
-//! The exporter: the one task that makes spans and posts them, a batch at a time.
+//! The exporter: the one task that makes spans and posts them to the collector, a batch at a time.
 //!
 //! Whatever the collector does, it costs the rest of the program only spans: while one batch is tried again the queue
 //! fills, and a sender that finds it full drops and counts.
@@ -7,39 +7,46 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use metrics::Counter;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use reqwest::{Certificate, Response, Url};
 use tokio::time::{timeout, timeout_at};
 use tracing::{info, warn};
 
-use super::collector::{Collector, NotTaken};
 use super::ids::TraceIds;
-use super::options::TraceOptions;
 use super::otlp::{BothClocks, SpanWriter, resource};
-use super::queue::{WaitingSpans, span_queue};
-use super::ratio::SampleRatio;
-use super::tracer::Tracer;
-use hooklatch_core::config::InboundTraces;
+use super::record::{SpanRecord, WaitingSpans, span_queue};
+use super::{TraceOptions, Tracer};
+use hooklatch_core::config::{InboundTraces, TracingConfig};
+use hooklatch_core::net::{client_builder, read_capped};
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::Clock;
 
 /// Most spans in one request to the collector.
 const BATCH_SPANS_N: usize = 512;
-/// Longest time that a span waits for company.
-const COMPANY: Duration = Duration::from_secs(1);
+/// Longest time that a span waits for others to fill its batch.
+const BATCH_LINGER: Duration = Duration::from_secs(1);
 /// Longest time for which one batch is posted again: a collector that has something against this one takes the next.
-const TRIED_FOR: Duration = Duration::from_mins(2);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(2);
 /// First and longest pause before a batch is posted again.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Longest wait that a collector can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 /// Time for the post that is under way when the stop is set, and as much again for what still waits then.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const SHUTDOWN_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Posts spans until the stop.
 pub struct SpanExporter {
     waiting: WaitingSpans,
     writer: SpanWriter,
+    /// Spans of the next batches.
+    spans: Vec<Span>,
     collector: Collector,
     clock: Clock,
     exported: Counter,
@@ -50,7 +57,7 @@ pub struct SpanExporter {
 
 impl SpanExporter {
     /// Reads the configuration; connects to nothing yet.
-    pub fn new(options: &TraceOptions<'_>) -> Result<(Tracer, Self), String> {
+    pub(crate) fn new(options: &TraceOptions<'_>) -> Result<(Tracer, Self), String> {
         let config = options.config;
         let (exported, dropped) = (
             metrics::counter!("hooklatch_spans_exported_total"),
@@ -58,11 +65,12 @@ impl SpanExporter {
         );
         let spans_n_max = usize::try_from(config.queue_n_max).unwrap_or(usize::MAX);
         let (queue, waiting) = span_queue(spans_n_max, dropped.clone());
-        let (ids, ratio) = (TraceIds::new(options.installation_id), SampleRatio::new(config.ratio));
+        let ids = TraceIds::new(options.installation_id, config.ratio);
         let resource = resource(&config.service_name, options.node);
         let exporter = Self {
             waiting,
-            writer: SpanWriter { ids: ids.clone(), ratio, resource },
+            writer: SpanWriter { ids: ids.clone(), resource },
+            spans: Vec::new(),
             collector: Collector::new(config)?,
             clock: options.clock.clone(),
             exported,
@@ -70,93 +78,84 @@ impl SpanExporter {
             failures_n: 0,
         };
         let is_linked = config.inbound == InboundTraces::Link;
-        Ok((Tracer { ids, ratio, queue, is_propagated: config.propagate, is_linked }, exporter))
+        Ok((Tracer { ids, queue, is_propagated: config.propagate, is_linked }, exporter))
     }
 
     /// Posts queued spans until the stop, and then what still waits, within two seconds.
     pub async fn run(&mut self, mut stop: Stop) {
-        let (mut over, mut left) = (stop.clone(), Vec::new());
-        while !stop.is_set() {
-            let first = tokio::select! {
-                first = self.waiting.next() => first,
-                () = over.wait() => break,
-            };
-            let Some(first) = first else { break };
-            let mut spans = Vec::with_capacity(BATCH_SPANS_N);
-            self.writer.write(&first, self.clocks(), &mut spans);
-            self.gather(&mut spans, &mut over).await;
-            if stop.is_set() {
-                left = spans;
-                break;
-            }
-            self.export(spans, &mut stop).await;
-        }
-        if timeout(LAST_WORDS, self.flush(left)).await.is_err() {
-            warn!("stopped before every span was exported");
-        }
-        let left_n = self.waiting.close();
-        self.drop_spans(left_n);
-    }
-
-    /// Waits for company, for a while or until the batch is full.
-    async fn gather(&mut self, spans: &mut Vec<Span>, over: &mut Stop) {
-        let until = tokio::time::Instant::now() + COMPANY;
-        while spans.len() < BATCH_SPANS_N {
-            let next = tokio::select! {
-                next = timeout_at(until, self.waiting.next()) => next,
-                () = over.wait() => break,
-            };
-            let Ok(Some(record)) = next else { break };
-            self.writer.write(&record, self.clocks(), spans);
-        }
-    }
-
-    /// Posts these and what waits now, each batch once.
-    async fn flush(&mut self, mut spans: Vec<Span>) {
-        loop {
-            while spans.len() < BATCH_SPANS_N
-                && let Some(record) = self.waiting.next_now()
+        let mut over = stop.clone();
+        while self.gather(&mut over).await {
+            while !stop.is_set()
+                && let Some((body, spans_n)) = self.next_batch()
             {
-                self.writer.write(&record, self.clocks(), &mut spans);
-            }
-            if spans.is_empty() {
-                break;
-            }
-            for batch in batches(std::mem::take(&mut spans)) {
-                let (body, spans_n) = self.encoded(batch);
-                let posted = self.collector.post(body).await;
+                let posted = self.post_until_taken(&body, &mut stop).await;
                 self.ended(posted, spans_n);
             }
         }
+        if timeout(SHUTDOWN_FLUSH_TIMEOUT, self.flush()).await.is_err() {
+            warn!("stopped before every span was exported");
+        }
+        let left_n = self.waiting.close() + self.spans.len();
+        self.drop_spans(left_n);
     }
 
-    /// One request may have more spans than go into one batch.
-    async fn export(&mut self, spans: Vec<Span>, stop: &mut Stop) {
-        for batch in batches(spans) {
-            let (body, spans_n) = self.encoded(batch);
-            if stop.is_set() {
-                self.drop_spans(spans_n);
-                continue;
+    /// Waits for a span, and then until the batch is full or has waited for long enough. False after the stop.
+    async fn gather(&mut self, over: &mut Stop) -> bool {
+        let mut first = None;
+        while !over.is_set() && self.spans.len() < BATCH_SPANS_N {
+            let until = first.map(|first: tokio::time::Instant| first + BATCH_LINGER);
+            let next = async {
+                match until {
+                    Some(until) => timeout_at(until, self.waiting.next()).await.ok().flatten(),
+                    None => self.waiting.next().await,
+                }
+            };
+            let record = tokio::select! {
+                record = next => record,
+                () = over.wait() => return false,
+            };
+            let Some(record) = record else { return first.is_some() };
+            first.get_or_insert_with(tokio::time::Instant::now);
+            self.write(&record);
+        }
+        !over.is_set()
+    }
+
+    /// Posts these and what waits now, each batch once.
+    async fn flush(&mut self) {
+        loop {
+            while self.spans.len() < BATCH_SPANS_N
+                && let Some(record) = self.waiting.next_now()
+            {
+                self.write(&record);
             }
-            let posted = self.tried(&body, stop).await;
+            let Some((body, spans_n)) = self.next_batch() else { return };
+            let posted = self.collector.post(body).await;
             self.ended(posted, spans_n);
         }
     }
 
-    fn encoded(&self, spans: Vec<Span>) -> (Bytes, usize) {
-        let spans_n = spans.len();
-        (self.writer.request(spans).encode_to_vec().into(), spans_n)
+    fn write(&mut self, record: &SpanRecord) {
+        let clocks = BothClocks { instant: Instant::now(), unix_ns: self.clock.now_ns() };
+        self.writer.write(record, clocks, &mut self.spans);
+    }
+
+    /// The request with the next batch, and the number of its spans; `None` when there are none.
+    fn next_batch(&mut self) -> Option<(Bytes, usize)> {
+        let spans_n = self.spans.len().min(BATCH_SPANS_N);
+        let batch: Vec<Span> = self.spans.drain(..spans_n).collect();
+        (spans_n > 0).then(|| (self.writer.request(batch).encode_to_vec().into(), spans_n))
     }
 
     /// Posts a batch until it is taken, for as long as is worth it. New spans meanwhile wait, or find no room.
-    async fn tried(&mut self, body: &Bytes, stop: &mut Stop) -> Result<usize, NotTaken> {
+    async fn post_until_taken(&mut self, body: &Bytes, stop: &mut Stop) -> Result<usize, NotTaken> {
         let since = Instant::now();
         loop {
-            let refused = match self.posted(body.clone(), stop).await {
+            let refused = match self.post(body.clone(), stop).await {
                 Ok(rejected_n) => return Ok(rejected_n),
                 Err(refused) => refused,
             };
-            if !refused.is_for_now || since.elapsed() > TRIED_FOR || stop.is_set() {
+            if !refused.is_for_now || since.elapsed() > RETRY_TIMEOUT || stop.is_set() {
                 return Err(refused);
             }
             self.failed(&refused);
@@ -167,11 +166,11 @@ impl SpanExporter {
     }
 
     /// Posts once, for no longer than a moment after the stop.
-    async fn posted(&self, body: Bytes, stop: &mut Stop) -> Result<usize, NotTaken> {
+    async fn post(&self, body: Bytes, stop: &mut Stop) -> Result<usize, NotTaken> {
         let mut post = pin!(self.collector.post(body));
         tokio::select! {
             posted = &mut post => posted,
-            () = stop.wait() => timeout(LAST_WORDS, post).await.unwrap_or_else(|_| {
+            () = stop.wait() => timeout(SHUTDOWN_FLUSH_TIMEOUT, post).await.unwrap_or_else(|_| {
                 Err(NotTaken { why: "no answer before the stop".to_owned(), is_for_now: false, retry_after: None })
             }),
         }
@@ -184,8 +183,7 @@ impl SpanExporter {
                 let rejected_n = rejected_n.min(spans_n);
                 self.exported.increment(u64::try_from(spans_n - rejected_n).unwrap_or(u64::MAX));
                 self.drop_spans(rejected_n);
-                if self.failures_n > 0 {
-                    self.failures_n = 0;
+                if std::mem::take(&mut self.failures_n) > 0 {
                     info!("the collector takes spans again");
                 }
             }
@@ -210,10 +208,6 @@ impl SpanExporter {
         }
         self.failures_n = self.failures_n.saturating_add(1);
     }
-
-    fn clocks(&self) -> BothClocks {
-        BothClocks { instant: Instant::now(), unix_ns: self.clock.now_ns() }
-    }
 }
 
 /// Time before a batch is posted again: as long as the collector asks for, which is never nothing, else longer each time.
@@ -222,10 +216,87 @@ pub(crate) fn pause(failures_n: u32, asked: Option<Duration>) -> Duration {
     asked.map_or(own, |asked| asked.max(PAUSE_FIRST))
 }
 
-/// Spans in batches of the usual size.
-fn batches(spans: Vec<Span>) -> Vec<Vec<Span>> {
-    if spans.len() <= BATCH_SPANS_N {
-        return vec![spans];
+/// Where spans are posted.
+struct Collector {
+    http: reqwest::Client,
+    url: Url,
+}
+
+/// The reason why a collector did not take what was posted.
+struct NotTaken {
+    /// The reason, in words without addresses or secrets.
+    why: String,
+    /// True when the same may be taken later.
+    is_for_now: bool,
+    /// Time for which it wants no requests.
+    retry_after: Option<Duration>,
+}
+
+impl Collector {
+    /// Reads the configuration once; connects to nothing yet.
+    fn new(config: &TracingConfig) -> Result<Self, String> {
+        let url = config.endpoint.as_deref().and_then(|text| Url::parse(text).ok());
+        let url = url.ok_or("tracing.endpoint is not a URL")?;
+        let words = |error: reqwest::Error| error.without_url().to_string();
+        let mut headers = HeaderMap::new();
+        for (name, secret) in &config.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let value = HeaderValue::from_str(secret.reveal());
+            let (Ok(name), Ok(mut value)) = (name, value) else {
+                return Err("tracing.headers has what a header cannot carry".to_owned());
+            };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let timeout = Duration::from_millis(config.timeout_ms);
+        let mut builder = client_builder().timeout(timeout).default_headers(headers);
+        if let Some(ca) = &config.ca {
+            let pem = ca.reveal().as_bytes();
+            builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(words)?);
+        } else if url.scheme() == "http" {
+            // Plain HTTP needs no trusted certificates.
+            builder = builder.tls_certs_only([]);
+        }
+        Ok(Self { http: builder.build().map_err(words)?, url })
     }
-    spans.chunks(BATCH_SPANS_N).map(<[Span]>::to_vec).collect()
+
+    /// Posts a request to export, and returns how many of its spans were rejected although it was taken.
+    async fn post(&self, body: Bytes) -> Result<usize, NotTaken> {
+        let request = self.http.post(self.url.clone()).body(body);
+        let response = request.send().await.map_err(|error| NotTaken::away(&error))?;
+        if !response.status().is_success() {
+            return Err(NotTaken::of(&response));
+        }
+        // Whatever else is in the answer, it confirms that it has them.
+        let answer = read_capped(response, ANSWER_BYTES_MAX).await.ok().flatten().unwrap_or_default();
+        let answer = ExportTraceServiceResponse::decode(answer.as_slice()).unwrap_or_default();
+        let rejected_n = answer.partial_success.map_or(0, |part| part.rejected_spans);
+        Ok(usize::try_from(rejected_n).unwrap_or_default())
+    }
+}
+
+impl NotTaken {
+    fn away(error: &reqwest::Error) -> Self {
+        // Its causes may name the address.
+        let why = if error.is_connect() {
+            "no connection"
+        } else if error.is_timeout() {
+            "no answer in time"
+        } else {
+            "the connection broke"
+        };
+        Self { why: why.to_owned(), is_for_now: true, retry_after: None }
+    }
+
+    /// By the rules of OTLP: these alone may be repeated.
+    fn of(response: &Response) -> Self {
+        let code = response.status().as_u16();
+        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Self {
+            why: format!("answered {code}"),
+            is_for_now: matches!(code, 429 | 502 | 503 | 504),
+            retry_after: asked.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
+        }
+    }
 }

@@ -1,38 +1,43 @@
-//! Ids that are computed: who knows an event and what was done knows its trace and the span.
+//! Ids that are computed: who knows an event and what was done knows its trace and the span; and which traces are
+//! recorded, decided by the trace's own id, so that every node and every process decides alike.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use hooklatch_core::types::{MessageId, Name};
+use hooklatch_core::types::{MessageId, Name, SpanContext};
 
 /// Words that every digest begins with. Another version of them would be another trace for the same event.
 const OF_EVENT: &[u8] = b"hooklatch trace 1\0";
 const OF_SPAN: &[u8] = b"hooklatch span 1\0";
+/// Number of values that the bytes may have that decide whether a trace is recorded.
+const VALUES_N: f64 = 4_294_967_296.0;
 
 /// Computes the ids of one installation.
 #[derive(Debug, Clone)]
-pub struct TraceIds {
+pub(crate) struct TraceIds {
     /// The digest so far: it is the same for all events.
     begun: Sha256,
+    /// The part of all traces that is recorded: 0 for none to 1 for all.
+    ratio: f64,
 }
 
 /// Ids of an event's trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventTrace {
+pub(crate) struct EventTrace {
     /// Id of the trace.
-    pub trace_id: [u8; 16],
+    pub(crate) trace_id: [u8; 16],
     /// Id of its first span: the admission, or the first dispatch of a deliberate re-run.
-    pub(super) root_id: [u8; 8],
+    pub(crate) root_id: [u8; 8],
 }
 
 impl TraceIds {
-    pub fn new(installation_id: &Uuid) -> Self {
-        Self { begun: Sha256::new().chain_update(OF_EVENT).chain_update(installation_id.as_bytes()) }
+    pub(crate) fn new(installation_id: &Uuid, ratio: f64) -> Self {
+        Self { begun: Sha256::new().chain_update(OF_EVENT).chain_update(installation_id.as_bytes()), ratio }
     }
 
     /// The trace of an event in one of its generations. The parts carry their lengths, so that no two different events
     /// read the same.
-    pub fn of(&self, provider: &Name, event_id: &str, generation: i32) -> EventTrace {
+    pub(crate) fn of(&self, provider: &Name, event_id: &str, generation: i32) -> EventTrace {
         let mut digest = self.begun.clone();
         for part in [provider.as_str(), event_id] {
             digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -42,16 +47,33 @@ impl TraceIds {
         let bytes: [u8; 32] = digest.finalize().into();
         EventTrace { trace_id: first(&bytes), root_id: first(bytes.split_at(16).1) }
     }
+
+    /// The trace of an event, if it is recorded.
+    pub(crate) fn recorded(&self, provider: &Name, event_id: &str, generation: i32) -> Option<EventTrace> {
+        Some(self.of(provider, event_id, generation)).filter(|trace| self.records(&trace.trace_id))
+    }
+
+    /// The place of a span in a trace.
+    pub(crate) fn context(&self, trace: &EventTrace, span_id: [u8; 8]) -> SpanContext {
+        SpanContext { trace_id: trace.trace_id, span_id, is_sampled: self.records(&trace.trace_id) }
+    }
+
+    /// True when the trace is recorded. It is the rule of `OpenTelemetry`'s consistent sampling: the random part is the
+    /// last seven bytes, of which the first four are looked at, and the highest values are those that are recorded.
+    fn records(&self, trace_id: &[u8; 16]) -> bool {
+        let [.., a, b, c, d, _, _, _] = *trace_id;
+        f64::from(u32::from_be_bytes([a, b, c, d])) / VALUES_N >= 1.0 - self.ratio
+    }
 }
 
 impl EventTrace {
     /// Id of the span of one attempt.
-    pub(super) fn attempt_id(&self, message_id: MessageId, attempt_n: u32) -> [u8; 8] {
+    pub(crate) fn attempt_id(&self, message_id: MessageId, attempt_n: u32) -> [u8; 8] {
         self.span_id(b'a', message_id.number(), attempt_n)
     }
 
     /// Id of the span of one dispatch. The first one of a deliberate re-run begins its trace.
-    pub(super) fn dispatch_id(&self, generation: i32, dispatch_n: u32) -> [u8; 8] {
+    pub(crate) fn dispatch_id(&self, generation: i32, dispatch_n: u32) -> [u8; 8] {
         let is_first = generation > 0 && dispatch_n <= 1;
         if is_first { self.root_id } else { self.span_id(b'd', generation.into(), dispatch_n) }
     }
@@ -78,7 +100,7 @@ mod tests {
     use super::*;
 
     fn ids() -> TraceIds {
-        TraceIds::new(&Uuid::nil())
+        TraceIds::new(&Uuid::nil(), 1.0)
     }
 
     fn name(text: &str) -> Name {
@@ -100,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_part_of_what_names_an_event_is_part_of_its_trace() {
-        let other = TraceIds::new(&Uuid::from_u128(1));
+        let other = TraceIds::new(&Uuid::from_u128(1), 1.0);
         let all = [
             ids().of(&name("a"), "b", 0),
             ids().of(&name("a"), "b", 1),
@@ -133,5 +155,47 @@ mod tests {
     #[test]
     fn no_id_is_all_zeros() {
         assert_eq!(first::<8>(&[0; 32]), [1; 8]);
+    }
+
+    fn taken_n(ratio: f64) -> usize {
+        let (ids, name) = (TraceIds::new(&Uuid::nil(), ratio), Name::parse("p").expect("a name"));
+        let traces = (0..10_000).map(|n| ids.of(&name, &format!("evt_{n}"), 0).trace_id);
+        traces.filter(|trace_id| ids.records(trace_id)).count()
+    }
+
+    #[test]
+    fn none_all_and_about_as_many_as_asked_for_are_taken() {
+        assert_eq!((taken_n(0.0), taken_n(1.0)), (0, 10_000));
+        for (ratio, from, to) in [(0.5, 4_800, 5_200), (0.1, 900, 1_100), (0.01, 60, 140)] {
+            let n = taken_n(ratio);
+            assert!((from..to).contains(&n), "{ratio}: {n}");
+        }
+    }
+
+    #[test]
+    fn the_edges_of_the_ids_are_where_the_ratio_says() {
+        let id = |last: [u8; 7]| {
+            let mut id = [0; 16];
+            id[9..].copy_from_slice(&last);
+            id
+        };
+        let of = |ratio| TraceIds::new(&Uuid::nil(), ratio);
+        let half = of(0.5);
+        assert!(
+            half.records(&id([0x80, 0, 0, 0, 0, 0, 0]))
+                && !half.records(&id([0x7f, 0xff, 0xff, 0xff, 0, 0, 0]))
+        );
+        assert!(of(1.0).records(&id([0; 7])));
+        assert!(!of(0.0).records(&id([0xff; 7])));
+    }
+
+    #[test]
+    fn who_is_taken_by_a_small_ratio_is_taken_by_a_greater_one() {
+        let (ids, name) = (TraceIds::new(&Uuid::nil(), 1.0), Name::parse("p").expect("a name"));
+        for n in 0..1_000 {
+            let id = ids.of(&name, &n.to_string(), 0).trace_id;
+            let taken = [0.01, 0.1, 0.5, 0.9].map(|ratio| TraceIds::new(&Uuid::nil(), ratio).records(&id));
+            assert!(taken.is_sorted(), "{n}");
+        }
     }
 }

@@ -11,12 +11,13 @@ use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
 use super::ids::{EventTrace, TraceIds};
-use super::ratio::SampleRatio;
-use super::span::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id};
-use hooklatch_core::types::{Outcome, SpanContext};
+use super::record::{
+    AdmittedRequest, AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id,
+};
+use hooklatch_core::types::{Name, Outcome, SpanContext};
 
 /// The version of the semantic conventions that the names are of.
-pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
 /// Flags of a span and of a link: that it is recorded, that it is known whether its parent is of another process, and
 /// that it is.
@@ -29,23 +30,42 @@ const ERROR: i32 = 2;
 
 /// A moment by both clocks: spans carry wall-clock times, but the monotonic clock measures them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BothClocks {
-    pub(super) instant: Instant,
-    pub(super) unix_ns: u64,
+pub(crate) struct BothClocks {
+    pub(crate) instant: Instant,
+    pub(crate) unix_ns: u64,
 }
 
 impl BothClocks {
-    fn unix_ns(&self, at: Instant) -> u64 {
+    /// A span inside the program, of which the rest is filled in.
+    fn span(
+        self,
+        trace: &EventTrace,
+        span_id: [u8; 8],
+        parent_id: Option<[u8; 8]>,
+        (began, ended): (Instant, Instant),
+    ) -> Span {
+        Span {
+            trace_id: trace.trace_id.to_vec(),
+            span_id: span_id.to_vec(),
+            parent_span_id: parent_id.map(Vec::from).unwrap_or_default(),
+            flags: SAMPLED | KNOWN_WHERE,
+            kind: SpanKind::Internal.into(),
+            start_time_unix_nano: self.unix_ns(began),
+            end_time_unix_nano: self.unix_ns(ended),
+            ..Span::default()
+        }
+    }
+
+    fn unix_ns(self, at: Instant) -> u64 {
         let ago = self.instant.saturating_duration_since(at).as_nanos();
         self.unix_ns.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))
     }
 }
 
 /// Turns span records into spans.
-pub(super) struct SpanWriter {
-    pub ids: TraceIds,
-    pub ratio: SampleRatio,
-    pub resource: Resource,
+pub(crate) struct SpanWriter {
+    pub(crate) ids: TraceIds,
+    pub(crate) resource: Resource,
 }
 
 /// The program that the spans are of.
@@ -83,24 +103,20 @@ impl SpanWriter {
         }
     }
 
-    fn request_spans(&self, request: &RequestSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
-        let trace_of = |event_id: &str| self.ids.of(&request.provider, event_id, 0);
-        let first = request.events.first().map(|(event_id, _)| trace_of(event_id));
-        let commit =
-            request.times.commit.as_ref().zip(first).map(|(commit, first)| (commit, commit.home(first)));
-        spans.extend(request.events.iter().map(|(event_id, outcome)| {
+    fn request_spans(&self, span: &RequestSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
+        let AdmittedRequest { provider, events, times, .. } = &span.request;
+        let trace_of = |event_id: &str| self.ids.of(provider, event_id, 0);
+        let first = events.first().map(|(event_id, _)| trace_of(event_id));
+        let commit = times.commit.as_ref().zip(first).map(|(commit, first)| (commit, commit.home(first)));
+        spans.extend(events.iter().map(|(event_id, outcome)| {
             let trace = trace_of(event_id);
             let shared = commit.filter(|(_, (home, _))| home.trace_id != trace.trace_id);
-            let shared = shared.map(|(commit, (home, _))| SpanContext {
-                trace_id: home.trace_id,
-                span_id: commit.span_id,
-                is_sampled: true,
-            });
-            admission_span(request, (event_id, *outcome), (&trace, shared), clocks)
+            let shared = shared.map(|(commit, (home, _))| self.ids.context(&home, commit.span_id));
+            admission_span(span, (event_id, *outcome), (&trace, shared), clocks)
         }));
-        spans.extend(request.times.runs.iter().filter_map(|run| {
-            let (event_id, _) = request.events.get(run.event_n)?;
-            Some(handler_span(request, run, &trace_of(event_id), clocks))
+        spans.extend(times.runs.iter().filter_map(|run| {
+            let (event_id, _) = events.get(run.event_n)?;
+            Some(handler_span(provider, run, &trace_of(event_id), clocks))
         }));
         if let Some((commit, (home, true))) = commit {
             spans.push(commit_span(commit, &home, clocks));
@@ -112,36 +128,28 @@ impl SpanWriter {
         let trace = self.ids.of(&key.provider, &key.event_id, *generation);
         let span_id = trace.dispatch_id(*generation, *dispatch_n);
         let is_root = span_id == trace.root_id;
-        // What people had done once more follows from what was there before, in a trace of its own.
+        let parent_id = (!is_root).then_some(trace.root_id);
+        // What an operator had done once more follows from what was there before, in a trace of its own.
         let before = is_root.then(|| self.ids.of(&key.provider, &key.event_id, generation.saturating_sub(1)));
         let mut attributes = event_attributes(key.provider.as_str(), &key.event_id, &dispatch.event_type);
-        attributes.push(number("hooklatch.dispatch_n", i64::from(*dispatch_n)));
-        attributes.push(number("hooklatch.generation", i64::from(*generation)));
+        attributes.push(number("hooklatch.dispatch_n", *dispatch_n));
+        attributes.push(number("hooklatch.generation", *generation));
         Span {
             name: format!("handle {}", key.provider),
-            kind: SpanKind::Internal.into(),
             attributes,
-            links: before.iter().map(|trace| self.link_to_root(trace)).collect(),
+            links: before
+                .iter()
+                .map(|trace| link(&self.ids.context(trace, trace.root_id), KNOWN_WHERE))
+                .collect(),
             status: failed(dispatch.is_failed),
-            ..span(
-                &trace,
-                span_id,
-                (!is_root).then_some(trace.root_id),
-                (dispatch.began, dispatch.ended),
-                clocks,
-            )
+            ..clocks.span(&trace, span_id, parent_id, (dispatch.began, dispatch.ended))
         }
-    }
-
-    fn link_to_root(&self, trace: &EventTrace) -> Link {
-        let is_sampled = self.ratio.takes(&trace.trace_id);
-        link(&SpanContext { trace_id: trace.trace_id, span_id: trace.root_id, is_sampled }, KNOWN_WHERE)
     }
 }
 
 /// The span of one event's admission, or of a further copy of it; with a link to a commit that stands in another trace.
 fn admission_span(
-    request: &RequestSpan,
+    span: &RequestSpan,
     (event_id, outcome): (&str, Outcome),
     (trace, commit): (&EventTrace, Option<SpanContext>),
     clocks: BothClocks,
@@ -149,9 +157,9 @@ fn admission_span(
     // A copy is another span of the same trace: the first one's id is for the one that was latched.
     let is_first = matches!(outcome, Outcome::Accepted | Outcome::Unreadable | Outcome::Superseded);
     let (span_id, parent) = if is_first { (trace.root_id, None) } else { (random_id(), Some(trace.root_id)) };
-    let provider = request.provider.as_str();
-    let mut attributes =
-        event_attributes(provider, event_id, request.event_type.as_deref().unwrap_or_default());
+    let AdmittedRequest { provider, status, event_type, .. } = &span.request;
+    let provider = provider.as_str();
+    let mut attributes = event_attributes(provider, event_id, event_type.as_deref().unwrap_or_default());
     attributes.extend([
         text("messaging.operation.name", "admit"),
         text("messaging.operation.type", "process"),
@@ -159,30 +167,29 @@ fn admission_span(
         text("http.route", &format!("/webhooks/{provider}")),
         text("hooklatch.outcome", outcome.as_str()),
     ]);
-    attributes.extend(request.status.map(|status| number("http.response.status_code", i64::from(status))));
+    attributes.extend(status.map(|status| number("http.response.status_code", status)));
     let commit = commit.as_ref().map(|commit| link(commit, KNOWN_WHERE));
-    let inbound = request.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
+    let inbound = span.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
     Span {
         name: format!("admit {provider}"),
         kind: SpanKind::Consumer.into(),
         attributes,
         links: commit.into_iter().chain(inbound).collect(),
-        ..span(trace, span_id, parent, (request.began, request.ended), clocks)
+        ..clocks.span(trace, span_id, parent, (span.began, span.ended))
     }
 }
 
 /// The span of the handlers that ran in the commit.
-fn handler_span(request: &RequestSpan, run: &HandlerRun, trace: &EventTrace, clocks: BothClocks) -> Span {
+fn handler_span(provider: &Name, run: &HandlerRun, trace: &EventTrace, clocks: BothClocks) -> Span {
     Span {
-        name: format!("handle {}", request.provider),
-        kind: SpanKind::Internal.into(),
+        name: format!("handle {provider}"),
         attributes: vec![
-            text("hooklatch.provider", request.provider.as_str()),
+            text("hooklatch.provider", provider.as_str()),
             number("hooklatch.dispatch_n", 1),
             number("hooklatch.generation", 0),
         ],
         status: failed(run.is_failed),
-        ..span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended), clocks)
+        ..clocks.span(trace, trace.dispatch_id(0, 1), Some(trace.root_id), (run.began, run.ended))
     }
 }
 
@@ -190,12 +197,11 @@ fn commit_span(commit: &CommitSpan, home: &EventTrace, clocks: BothClocks) -> Sp
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     Span {
         name: "commit".to_owned(),
-        kind: SpanKind::Internal.into(),
         attributes: vec![
             number("messaging.batch.message_count", count(commit.events_n)),
             number("hooklatch.batch.requests_n", count(commit.requests_n)),
         ],
-        ..span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended), clocks)
+        ..clocks.span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended))
     }
 }
 
@@ -208,7 +214,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         text("messaging.operation.type", "send"),
         text("messaging.destination.name", destination),
         text("messaging.message.id", &attempt.message_id.to_string()),
-        number("hooklatch.attempt_n", i64::from(attempt.attempt_n)),
+        number("hooklatch.attempt_n", attempt.attempt_n),
         text("hooklatch.outcome", result),
         text("hooklatch.next", attempt.next),
     ];
@@ -216,7 +222,7 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
     if let Some(server) = &attempt.server {
         attributes.extend([
             text("server.address", &server.address),
-            number("server.port", i64::from(server.port)),
+            number("server.port", server.port),
             text("url.scheme", server.scheme),
         ]);
     }
@@ -224,21 +230,20 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         attributes.push(number("http.request.resend_count", i64::from(attempt.attempt_n) - 1));
     }
     let status = attempt.http_status;
-    attributes.extend(status.map(|status| number("http.response.status_code", i64::from(status))));
+    attributes.extend(status.map(|status| number("http.response.status_code", status)));
     let is_failed = !attempt.is_unsent && attempt.next != "done";
     if is_failed {
         let kind =
             status.filter(|status| *status >= 400).map_or_else(|| result.to_owned(), |it| it.to_string());
         attributes.push(text("error.type", &kind));
     }
-    let trace = EventTrace { trace_id: attempt.context.trace_id, root_id: attempt.root_id };
     let times = (attempt.began, attempt.ended);
     Span {
         name: format!("send {destination}"),
         kind: if attempt.is_unsent { SpanKind::Internal } else { SpanKind::Client }.into(),
         attributes,
         status: failed(is_failed),
-        ..span(&trace, attempt.context.span_id, Some(attempt.root_id), times, clocks)
+        ..clocks.span(&attempt.trace, attempt.span_id, Some(attempt.trace.root_id), times)
     }
 }
 
@@ -253,25 +258,6 @@ fn event_attributes(provider: &str, event_id: &str, event_type: &str) -> Vec<Key
     ];
     attributes.extend((!event_type.is_empty()).then(|| text("hooklatch.event.type", event_type)));
     attributes
-}
-
-/// A span of which the rest is filled in.
-fn span(
-    trace: &EventTrace,
-    span_id: [u8; 8],
-    parent_id: Option<[u8; 8]>,
-    (began, ended): (Instant, Instant),
-    clocks: BothClocks,
-) -> Span {
-    Span {
-        trace_id: trace.trace_id.to_vec(),
-        span_id: span_id.to_vec(),
-        parent_span_id: parent_id.map(Vec::from).unwrap_or_default(),
-        flags: SAMPLED | KNOWN_WHERE,
-        start_time_unix_nano: clocks.unix_ns(began),
-        end_time_unix_nano: clocks.unix_ns(ended),
-        ..Span::default()
-    }
 }
 
 fn link(context: &SpanContext, flags: u32) -> Link {
@@ -291,8 +277,8 @@ fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-fn number(key: &str, value: i64) -> KeyValue {
-    attribute(key, Value::IntValue(value))
+fn number(key: &str, value: impl Into<i64>) -> KeyValue {
+    attribute(key, Value::IntValue(value.into()))
 }
 
 fn attribute(key: &str, value: Value) -> KeyValue {

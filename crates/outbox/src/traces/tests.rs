@@ -7,20 +7,19 @@ use metrics::Counter;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use uuid::Uuid;
 
+use super::Tracer;
 use super::exporter::pause;
 use super::ids::TraceIds;
 use super::otlp::{BothClocks, SpanWriter, resource};
-use super::queue::span_queue;
-use super::ratio::SampleRatio;
-use super::request::{AdmittedRequest, RequestTrace};
-use super::span::{AdmissionTimes, CommitSpan, HandlerRun, SpanRecord};
-use super::tracer::Tracer;
+use super::record::span_queue;
+use super::record::{AdmissionTimes, CommitSpan, HandlerRun, SpanRecord};
+use super::{AdmittedRequest, RequestTrace};
 use hooklatch_core::types::{Name, Outcome};
 
-fn tracer(ratio: f64, spans_n_max: usize) -> (Arc<Tracer>, super::queue::WaitingSpans) {
+fn tracer(ratio: f64, spans_n_max: usize) -> (Arc<Tracer>, super::record::WaitingSpans) {
     let (queue, waiting) = span_queue(spans_n_max, Counter::noop());
-    let (ids, ratio) = (TraceIds::new(&Uuid::nil()), SampleRatio::new(ratio));
-    (Arc::new(Tracer { ids, ratio, queue, is_propagated: true, is_linked: false }), waiting)
+    let ids = TraceIds::new(&Uuid::nil(), ratio);
+    (Arc::new(Tracer { ids, queue, is_propagated: true, is_linked: false }), waiting)
 }
 
 fn provider() -> Name {
@@ -34,8 +33,8 @@ fn record_request(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan
         commit: Some(Arc::clone(commit)),
         runs: vec![HandlerRun { event_n: 1, began: now, ended: now, is_failed: true }],
     };
-    RequestTrace::begun(Arc::clone(tracer), None).admitted(AdmittedRequest {
-        provider: &provider(),
+    RequestTrace { tracer: Arc::clone(tracer), began: now, inbound: None }.admitted(AdmittedRequest {
+        provider: provider(),
         status: Some(200),
         event_type: Some("of the first one".to_owned()),
         events: (0..events_n).map(|n| (format!("evt_{n}"), Outcome::Accepted)).collect(),
@@ -44,7 +43,7 @@ fn record_request(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan
 }
 
 fn written(tracer: &Tracer, record: &SpanRecord) -> Vec<Span> {
-    let writer = SpanWriter { ids: tracer.ids.clone(), ratio: tracer.ratio, resource: resource("s", "n") };
+    let writer = SpanWriter { ids: tracer.ids.clone(), resource: resource("s", "n") };
     let mut spans = Vec::new();
     writer.write(record, BothClocks { instant: Instant::now(), unix_ns: 1 << 60 }, &mut spans);
     spans
@@ -56,14 +55,14 @@ fn each_recorded_event_of_a_request_has_its_spans_and_the_commit_has_one() {
     let commit = CommitSpan::ended(Instant::now(), 200, 2);
     record_request(&tracer, 100, &commit);
     record_request(&tracer, 100, &commit);
-    let is_recorded = |n: usize| tracer.recorded(&provider(), &format!("evt_{n}"), 0).is_some();
+    let is_recorded = |n: usize| tracer.ids.recorded(&provider(), &format!("evt_{n}"), 0).is_some();
     let recorded_n = (0..100).filter(|n| is_recorded(*n)).count();
     assert!((20..80).contains(&recorded_n), "{recorded_n}");
     let named = |spans: &[Span], name: &str| spans.iter().filter(|span| span.name == name).count();
     for commits_n in [1, 0] {
-        let record = waiting.next_now().expect("told");
+        let record = waiting.next_now().expect("a record");
         let SpanRecord::Request(request) = &record else { panic!("{record:?}") };
-        let held_n = (request.events.capacity(), request.times.runs.capacity());
+        let held_n = (request.request.events.capacity(), request.request.times.runs.capacity());
         assert_eq!(held_n, (recorded_n, usize::from(is_recorded(1))), "what makes no span is not held");
         let spans = written(&tracer, &record);
         assert_eq!(named(&spans, "admit stripe"), recorded_n);
@@ -71,7 +70,7 @@ fn each_recorded_event_of_a_request_has_its_spans_and_the_commit_has_one() {
         assert_eq!(named(&spans, "commit"), commits_n);
         let types =
             spans.iter().flat_map(|span| &span.attributes).filter(|one| one.key == "hooklatch.event.type");
-        assert_eq!(types.count(), 0, "the type of one is not said of all");
+        assert_eq!(types.count(), 0, "the type of one is not an attribute of all");
     }
 }
 
@@ -89,7 +88,7 @@ fn a_queue_takes_as_many_spans_as_it_may_and_has_room_again_when_they_are_taken(
     record_request(&tracer, 3, &commit);
     assert_eq!(waiting.close(), 4);
     record_request(&tracer, 3, &commit);
-    assert!(waiting.next_now().is_none(), "nobody listens any more, and nobody minds");
+    assert!(waiting.next_now().is_none(), "the queue is closed");
 }
 
 #[test]
@@ -103,7 +102,7 @@ fn a_request_without_recorded_events_has_no_spans() {
 fn span_times_follow_the_wall_clock_and_are_never_in_the_future() {
     let (tracer, mut waiting) = tracer(1.0, 10);
     record_request(&tracer, 1, &CommitSpan::ended(Instant::now(), 1, 1));
-    let spans = written(&tracer, &waiting.next_now().expect("told"));
+    let spans = written(&tracer, &waiting.next_now().expect("a record"));
     let minute_ns = u64::try_from(Duration::from_mins(1).as_nanos()).expect("it fits");
     for span in spans {
         let (began, ended) = (span.start_time_unix_nano, span.end_time_unix_nano);

@@ -59,7 +59,7 @@ impl Submission {
         // The request may have gone; what was committed stands, and its next copy is a duplicate.
         if let (Err(Ok(admitted)), Some(trace)) = (self.answer.send(result), self.trace) {
             let AdmittedEvents { events, times } = admitted;
-            let provider = self.entry.provider.name();
+            let provider = self.entry.provider.name().clone();
             trace.admitted(AdmittedRequest { provider, status: None, event_type: None, events, times });
         }
     }

@@ -4,45 +4,21 @@
 //! and consumers know them by the record's key, which is the idempotency key. One key always goes to one
 //! partition, so a consumer meets its copies in one place. Why this client: docs/adr/0016.
 
-use super::super::kind::{DestinationKind, KindKey};
+use super::{BROKER, DestinationKind, KeyRule};
 
 /// A topic of a Kafka cluster.
-pub(crate) struct Kafka;
-
-impl DestinationKind for Kafka {
-    fn name(&self) -> &'static str {
-        "kafka"
-    }
-
-    fn schemes(&self) -> &'static [&'static str] {
-        &["kafka", "kafkas"]
-    }
-
-    fn keys(&self) -> &'static [KindKey] {
-        const { &[KindKey::needed("topic", is_topic, "write 1 to 249 letters, digits, `.`, `_` and `-`")] }
-    }
-
-    fn feature(&self) -> Option<&'static str> {
-        Some("kafka")
-    }
-
-    fn silent(&self) -> &'static [&'static str] {
-        &["rskafka"]
-    }
-
-    fn url_form(&self) -> &'static str {
-        "write kafka://HOST:PORT or kafka://USER:PASSWORD@HOST:PORT,HOST:PORT"
-    }
-
-    fn is_url(&self, url: &str) -> bool {
-        hosts(url).is_some()
-    }
-
+pub(crate) const KAFKA: DestinationKind = DestinationKind {
+    name: "kafka",
+    schemes: &["kafka", "kafkas"],
+    keys: &[("topic", KeyRule::Text(None, is_topic, "write 1 to 249 letters, digits, `.`, `_` and `-`"))],
+    feature: Some("kafka"),
+    silent: &["rskafka"],
+    url_form: "write kafka://HOST:PORT or kafka://USER:PASSWORD@HOST:PORT,HOST:PORT",
+    is_url: |url| hosts(url).is_some(),
     #[cfg(feature = "kafka")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
-        Some(client::connect)
-    }
-}
+    connect: Some(crate::destinations::broker::connect::<client::KafkaProtocol>),
+    ..BROKER
+};
 
 /// `HOST:PORT` for each broker, when all are right.
 fn hosts(url: &str) -> Option<Vec<&str>> {
@@ -83,25 +59,15 @@ mod client {
     use tracing::instrument::WithSubscriber;
     use tracing::{Dispatch, Metadata, Subscriber, span};
 
-    use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
+    use crate::destinations::ClientSettings;
+    use crate::destinations::broker::{BrokerProtocol, words};
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
-    use hooklatch_core::config::{Secret, UnknownPolicy};
+    use hooklatch_core::config::UnknownPolicy;
     use hooklatch_store::LeasedMessage;
 
-    /// A client for one destination of this kind.
-    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
-        let target = &settings.config.target;
-        let is_repeated = settings.config.unknown == UnknownPolicy::Retry;
-        let protocol = KafkaProtocol::new(target.url(), target.text("topic"), is_repeated);
-        broker(settings, protocol).map(DestinationClient::Broker)
-    }
-
     /// A topic, and where the cluster is.
-    struct KafkaProtocol {
+    pub(crate) struct KafkaProtocol {
         brokers: Vec<String>,
         tls: Option<Arc<rustls::ClientConfig>>,
         sasl: Option<SaslConfig>,
@@ -114,26 +80,6 @@ mod client {
     pub(crate) struct Cluster {
         client: Client,
         partitions: BTreeMap<i32, OnceCell<PartitionClient>>,
-    }
-
-    impl KafkaProtocol {
-        /// `kafka://USER:PASSWORD@HOST:PORT,HOST:PORT?mechanism=plain`, or `kafkas://` for TLS.
-        fn new(url: &Secret, topic: &str, is_repeated: bool) -> Result<Self, String> {
-            let (scheme, rest) = url.reveal().split_once("://").ok_or("it is not a Kafka url")?;
-            let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-            let rest = rest.trim_end_matches('/');
-            let (user, hosts) =
-                rest.rsplit_once('@').map_or((None, rest), |(user, hosts)| (Some(user), hosts));
-            let tls = if scheme == "kafkas" { Some(Arc::new(tls()?)) } else { None };
-            let brokers = hosts.split(',').map(str::to_owned).collect();
-            Ok(Self {
-                brokers,
-                tls,
-                sasl: user.map(|user| sasl(user, query)).transpose()?,
-                topic: topic.to_owned(),
-                is_repeated,
-            })
-        }
     }
 
     fn sasl(user: &str, query: &str) -> Result<SaslConfig, String> {
@@ -157,16 +103,32 @@ mod client {
         Ok(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
     }
 
-    /// The same for every attempt of a key.
-    pub(super) fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
+    /// The partition of every attempt of a key.
+    pub(crate) fn partition_of(idempotency_key: &str, partitions_n: usize) -> usize {
         let digest = Sha256::digest(idempotency_key.as_bytes());
         let number = digest.iter().take(4).fold(0, |number, byte| number << 8 | usize::from(*byte));
         number % partitions_n.max(1)
     }
 
     impl BrokerProtocol for KafkaProtocol {
-        type Connection = Arc<Cluster>;
-        const KNOWS_ITS_END: bool = false;
+        type Connection = Cluster;
+
+        /// `kafka://USER:PASSWORD@HOST:PORT,HOST:PORT?mechanism=plain`, or `kafkas://` for TLS.
+        fn new(settings: &ClientSettings<'_>) -> Result<Self, String> {
+            let target = &settings.config.target;
+            let (scheme, rest) = target.url().reveal().split_once("://").ok_or("it is not a Kafka url")?;
+            let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+            let rest = rest.trim_end_matches('/');
+            let (user, hosts) =
+                rest.rsplit_once('@').map_or((None, rest), |(user, hosts)| (Some(user), hosts));
+            Ok(Self {
+                brokers: hosts.split(',').map(str::to_owned).collect(),
+                tls: if scheme == "kafkas" { Some(Arc::new(tls()?)) } else { None },
+                sasl: user.map(|user| sasl(user, query)).transpose()?,
+                topic: target.text("topic").to_owned(),
+                is_repeated: settings.config.unknown == UnknownPolicy::Retry,
+            })
+        }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
             // No second try in here, but for what a broker asks to wait for: the outbox counts and spaces attempts.
@@ -191,11 +153,7 @@ mod client {
             let partitions = topic.map(|topic| topic.partitions).filter(|partitions| !partitions.is_empty());
             let partitions = partitions.ok_or_else(|| format!("there is no topic `{}`", self.topic))?;
             let partitions = partitions.into_iter().map(|partition| (partition, OnceCell::new())).collect();
-            Ok(Arc::new(Cluster { client, partitions }))
-        }
-
-        fn is_alive(_: &Self::Connection) -> bool {
-            true
+            Ok(Cluster { client, partitions })
         }
 
         async fn publish(
@@ -203,21 +161,19 @@ mod client {
             cluster: &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> CallAnswer {
+        ) -> Result<(), CallAnswer> {
             let n = partition_of(&message.idempotency_key, cluster.partitions.len());
-            let Some((partition, cell)) = cluster.partitions.iter().nth(n) else {
-                return CallAnswer::NotSent { why: "the topic has no partitions".to_owned() };
-            };
+            let (partition, cell) = cluster
+                .partitions
+                .iter()
+                .nth(n)
+                .ok_or_else(|| CallAnswer::NotSent("the topic has no partitions".to_owned()))?;
             let leader = cell.get_or_try_init(|| {
                 cluster.client.partition_client(self.topic.as_str(), *partition, UnknownTopicHandling::Error)
             });
-            let leader = match leader.await {
-                Ok(leader) => leader,
-                Err(error) => return CallAnswer::NotSent { why: error_text(&error) },
-            };
-            let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
-                return CallAnswer::Forbidden { why: "time of the message is out of range".to_owned() };
-            };
+            let leader = leader.await.map_err(|error| CallAnswer::NotSent(error_text(&error)))?;
+            let timestamp = chrono::DateTime::from_timestamp_millis(message.created_at_ms)
+                .ok_or_else(|| CallAnswer::Forbidden("time of the message is out of range".to_owned()))?;
             let record = Record {
                 key: Some(message.idempotency_key.clone().into_bytes()),
                 value: Some(message.body.to_vec()),
@@ -229,19 +185,18 @@ mod client {
             };
             let produce = leader.produce(vec![record], Compression::NoCompression);
             let (written, was_throttled) = watched(produce, self.is_repeated).await;
-            match written.map(|written| written.map_err(|error| failed(&error))) {
-                Some(Ok(_)) => CallAnswer::Done,
-                None => CallAnswer::Unknown {
-                    why: "a broker asked us to wait; the client does not say whether it wrote the record"
-                        .to_owned(),
-                },
-                Some(Err(
-                    CallAnswer::NotSent { why } | CallAnswer::NotNow { why } | CallAnswer::Refused { why },
-                )) if was_throttled => {
-                    CallAnswer::Unknown { why: format!("an earlier round may have written it; then: {why}") }
+            let Some(written) = written else {
+                let why = "a broker asked us to wait; the client does not say whether it wrote the record";
+                return Err(CallAnswer::Unknown(why.to_owned()));
+            };
+            written.map(drop).map_err(|error| match failed(&error) {
+                CallAnswer::NotSent(why) | CallAnswer::NotNow(why) | CallAnswer::Refused(why)
+                    if was_throttled =>
+                {
+                    CallAnswer::Unknown(format!("an earlier round may have written it; then: {why}"))
                 }
-                Some(Err(answer)) => answer,
-            }
+                answer => answer,
+            })
         }
     }
 
@@ -312,13 +267,13 @@ mod client {
                 RequestError::NoVersionMatch { .. }
                 | RequestError::WriteError(_)
                 | RequestError::WriteMessageError(_),
-            ) => CallAnswer::NotSent { why },
+            ) => CallAnswer::NotSent(why),
             Error::ServerError { protocol_error, .. } => refused(*protocol_error),
-            _ => CallAnswer::Unknown { why },
+            _ => CallAnswer::Unknown(why),
         }
     }
 
-    /// The broker's own word, of which only the name is kept: the library's text repeats the request.
+    /// What the broker answered; only the name of its error is used, because the library's text repeats the request.
     pub(crate) fn refused(error: ProtocolError) -> CallAnswer {
         let why = words(&error);
         match error {
@@ -326,17 +281,17 @@ mod client {
             | ProtocolError::RecordListTooLarge
             | ProtocolError::InvalidRecord
             | ProtocolError::InvalidTimestamp
-            | ProtocolError::PolicyViolation => CallAnswer::Refused { why },
+            | ProtocolError::PolicyViolation => CallAnswer::Refused(why),
             // Checked before anything is written.
             ProtocolError::NotEnoughReplicas
             | ProtocolError::TopicAuthorizationFailed
             | ProtocolError::ClusterAuthorizationFailed
             | ProtocolError::InvalidTopicException
-            | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
+            | ProtocolError::UnsupportedVersion => CallAnswer::NotNow(why),
             // Written by some, or timed out, or something of which we do not know what it leaves behind. That the broker
             // is not the leader, or has no such partition, is also reported of a record that it has written and that
             // waits for its followers when leadership moves (Kafka's `DelayedProduce`).
-            _ => CallAnswer::Unknown { why },
+            _ => CallAnswer::Unknown(why),
         }
     }
 }
@@ -375,8 +330,8 @@ mod tests {
     #[cfg(feature = "kafka")]
     #[test]
     fn an_error_is_unknown_unless_it_proves_that_nothing_was_written() {
-        assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow { .. }));
-        assert!(matches!(client::refused(ProtocolError::MessageTooLarge), CallAnswer::Refused { .. }));
+        assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow(_)));
+        assert!(matches!(client::refused(ProtocolError::MessageTooLarge), CallAnswer::Refused(_)));
         for error in [
             ProtocolError::NotEnoughReplicasAfterAppend,
             ProtocolError::RequestTimedOut,
@@ -386,7 +341,7 @@ mod tests {
             ProtocolError::UnknownLeaderEpoch,
             ProtocolError::LeaderNotAvailable,
         ] {
-            assert!(matches!(client::refused(error), CallAnswer::Unknown { .. }), "{error}");
+            assert!(matches!(client::refused(error), CallAnswer::Unknown(_)), "{error}");
         }
     }
 }

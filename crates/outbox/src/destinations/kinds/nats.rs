@@ -3,43 +3,26 @@
 //! A stream drops what is published again under an id within its duplicate window, and reports it: that is as good as
 //! new.
 
-use super::super::kind::{DestinationKind, KindKey};
+use super::{BROKER, DestinationKind, KeyRule};
 
 /// A subject that a stream of NATS `JetStream` takes.
-pub(crate) struct Nats;
-
-impl DestinationKind for Nats {
-    fn name(&self) -> &'static str {
-        "nats"
-    }
-
-    fn schemes(&self) -> &'static [&'static str] {
-        &["nats", "tls"]
-    }
-
-    fn keys(&self) -> &'static [KindKey] {
-        const {
-            &[KindKey::needed(
-                "subject",
-                is_subject,
-                "write words with dots between them, without spaces or wildcards: webhooks.paid",
-            )]
-        }
-    }
-
-    fn feature(&self) -> Option<&'static str> {
-        Some("nats")
-    }
-
-    fn silent(&self) -> &'static [&'static str] {
-        &["async_nats"]
-    }
-
+pub(crate) const NATS: DestinationKind = DestinationKind {
+    name: "nats",
+    schemes: &["nats", "tls"],
+    keys: &[(
+        "subject",
+        KeyRule::Text(
+            None,
+            is_subject,
+            "write words with dots between them, without spaces or wildcards: webhooks.paid",
+        ),
+    )],
+    feature: Some("nats"),
+    silent: &["async_nats"],
     #[cfg(feature = "nats")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
-        Some(client::connect)
-    }
-}
+    connect: Some(crate::destinations::broker::connect::<client::NatsProtocol>),
+    ..BROKER
+};
 
 /// Words with dots between them.
 fn is_subject(text: &str) -> bool {
@@ -64,11 +47,9 @@ mod client {
     use percent_encoding::percent_decode_str;
     use tokio::time::Instant;
 
-    use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
+    use crate::destinations::ClientSettings;
+    use crate::destinations::broker::{BrokerProtocol, words};
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
@@ -88,18 +69,8 @@ mod client {
     /// Longest look at the stream's settings, of which only a warning depends.
     const LOOK: Duration = Duration::from_millis(500);
 
-    /// A client for one destination of this kind.
-    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
-        let config = settings.config;
-        let target = &config.target;
-        let key_valid_for = Duration::from_millis(config.key_valid_for_ms);
-        let protocol =
-            NatsProtocol::new(target.url(), target.text("subject"), settings.timeout, key_valid_for);
-        broker(settings, protocol).map(DestinationClient::Broker)
-    }
-
     /// A subject, and where the servers are.
-    struct NatsProtocol {
+    pub(crate) struct NatsProtocol {
         address: ServerAddr,
         user: Option<Secret>,
         password: Option<Secret>,
@@ -111,24 +82,6 @@ mod client {
     }
 
     impl NatsProtocol {
-        fn new(
-            url: &Secret,
-            subject: &str,
-            timeout: Duration,
-            key_valid_for: Duration,
-        ) -> Result<Self, String> {
-            let mut url = reqwest::Url::parse(url.reveal()).map_err(|_| "it is not a NATS url".to_owned())?;
-            let decoded = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy());
-            let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded);
-            let password = url.password().map(decoded);
-            // The library would take the address for harmless and might show it.
-            let is_bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
-            let address = ServerAddr::from_url(url).ok().filter(|_| is_bare);
-            let address = address.ok_or_else(|| "it is not a NATS url".to_owned())?;
-            let (subject, is_looked_at) = (subject.to_owned(), AtomicBool::new(false));
-            Ok(Self { address, user, password, subject, timeout, key_valid_for, is_looked_at })
-        }
-
         fn options(&self) -> ConnectOptions {
             // A client that reconnects after a long time would send what it still holds, long after the attempt was
             // settled. One try, and then a new client is made for the next attempt.
@@ -180,15 +133,15 @@ mod client {
             let why = words(error);
             match error.kind() {
                 PublishErrorKind::StreamNotFound => {
-                    CallAnswer::NotNow { why: format!("no stream takes the subject `{}`", self.subject) }
+                    CallAnswer::NotNow(format!("no stream takes the subject `{}`", self.subject))
                 }
-                PublishErrorKind::MaxPayloadExceeded => CallAnswer::Refused { why },
-                PublishErrorKind::MaxAckPending => CallAnswer::NotSent { why },
-                PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => CallAnswer::Unknown { why },
-                _ => match source::<Error>(error) {
-                    Some(refusal) => refused(refusal, why),
-                    None => CallAnswer::Unknown { why },
-                },
+                PublishErrorKind::MaxPayloadExceeded => CallAnswer::Refused(why),
+                PublishErrorKind::MaxAckPending => CallAnswer::NotSent(why),
+                PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => CallAnswer::Unknown(why),
+                _ => {
+                    let refusal = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+                    refusal.map_or_else(|| CallAnswer::Unknown(why.clone()), |it| refused(it, why.clone()))
+                }
             }
         }
     }
@@ -196,15 +149,11 @@ mod client {
     /// The stream's own answer, which is an error.
     pub(crate) fn refused(refusal: &Error, why: String) -> CallAnswer {
         match refusal.error_code().0 {
-            TOO_LARGE => CallAnswer::Refused { why },
-            STORE_FAILED if refusal.to_string().starts_with(LIMIT) => CallAnswer::NotNow { why },
-            NO_ROOM | OUT_OF_STEP | STORE_FAILED => CallAnswer::Unknown { why },
-            _ => CallAnswer::NotNow { why },
+            TOO_LARGE => CallAnswer::Refused(why),
+            STORE_FAILED if refusal.to_string().starts_with(LIMIT) => CallAnswer::NotNow(why),
+            NO_ROOM | OUT_OF_STEP | STORE_FAILED => CallAnswer::Unknown(why),
+            _ => CallAnswer::NotNow(why),
         }
-    }
-
-    fn source<E: std::error::Error + 'static>(error: &PublishError) -> Option<&E> {
-        std::error::Error::source(error)?.downcast_ref()
     }
 
     fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
@@ -214,6 +163,27 @@ mod client {
     impl BrokerProtocol for NatsProtocol {
         type Connection = (Client, Context);
         const KNOWS_ITS_END: bool = true;
+
+        fn new(settings: &ClientSettings<'_>) -> Result<Self, String> {
+            let target = &settings.config.target;
+            let no_url = || "it is not a NATS url".to_owned();
+            let mut url = reqwest::Url::parse(target.url().reveal()).map_err(|_| no_url())?;
+            let decoded = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy());
+            let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded);
+            let password = url.password().map(decoded);
+            // The library would take the address for harmless and might show it.
+            let is_bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
+            let address = ServerAddr::from_url(url).ok().filter(|_| is_bare);
+            Ok(Self {
+                address: address.ok_or_else(no_url)?,
+                user,
+                password,
+                subject: target.text("subject").to_owned(),
+                timeout: settings.timeout,
+                key_valid_for: Duration::from_millis(settings.config.key_valid_for_ms),
+                is_looked_at: AtomicBool::new(false),
+            })
+        }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
             let client = self.options().connect(self.address.clone()).await.map_err(|error| words(&error))?;
@@ -232,23 +202,15 @@ mod client {
             (_, context): &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> CallAnswer {
-            let headers = match Self::headers(message) {
-                Ok(headers) => headers,
-                Err(why) => return CallAnswer::Forbidden { why },
-            };
+        ) -> Result<(), CallAnswer> {
+            let headers = Self::headers(message).map_err(CallAnswer::Forbidden)?;
             let publish = context.publish_with_headers(self.subject.clone(), headers, message.body.clone());
-            match publish.await {
-                Ok(acknowledged) => match acknowledged.await {
-                    Ok(_) => CallAnswer::Done,
-                    Err(error) => self.failed(&error),
-                },
+            let acknowledged = publish.await.map_err(|error| match error.kind() {
                 // The message is still here: the client that would have taken it is gone.
-                Err(error) if matches!(error.kind(), PublishErrorKind::Other) => {
-                    CallAnswer::NotSent { why: words(&error) }
-                }
-                Err(error) => self.failed(&error),
-            }
+                PublishErrorKind::Other => CallAnswer::NotSent(words(&error)),
+                _ => self.failed(&error),
+            })?;
+            acknowledged.await.map(drop).map_err(|error| self.failed(&error))
         }
     }
 }
@@ -268,9 +230,9 @@ mod tests {
             let refusal = serde_json::json!({ "code": 503, "err_code": code, "description": description });
             let refusal = serde_json::from_value(refusal).unwrap();
             let word = match client::refused(&refusal, String::new()) {
-                CallAnswer::NotNow { .. } => "retry",
-                CallAnswer::Refused { .. } => "dead",
-                CallAnswer::Unknown { .. } => "unknown",
+                CallAnswer::NotNow(_) => "retry",
+                CallAnswer::Refused(_) => "dead",
+                CallAnswer::Unknown(_) => "unknown",
                 _ => "another",
             };
             assert_eq!(word, want, "{code} {description}");

@@ -3,43 +3,23 @@
 //!
 //! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
 
-use super::super::kind::{DestinationKind, KindKey};
+use super::{BROKER, DestinationKind, KeyRule};
 
 /// An exchange of `RabbitMQ`, or of whatever speaks AMQP 0.9.1 with publisher confirms.
-pub(crate) struct Rabbitmq;
-
-impl DestinationKind for Rabbitmq {
-    fn name(&self) -> &'static str {
-        "rabbitmq"
-    }
-
-    fn schemes(&self) -> &'static [&'static str] {
-        &["amqp", "amqps"]
-    }
-
-    fn keys(&self) -> &'static [KindKey] {
-        const {
-            &[
-                // The default exchange is ""; its routing key is the name of a queue.
-                KindKey::optional("exchange", "", is_short, TOO_LONG),
-                KindKey::needed("routing_key", is_short, TOO_LONG),
-            ]
-        }
-    }
-
-    fn feature(&self) -> Option<&'static str> {
-        Some("rabbitmq")
-    }
-
-    fn silent(&self) -> &'static [&'static str] {
-        &["amq_protocol", "lapin"]
-    }
-
+pub(crate) const RABBITMQ: DestinationKind = DestinationKind {
+    name: "rabbitmq",
+    schemes: &["amqp", "amqps"],
+    keys: &[
+        // The default exchange is ""; its routing key is the name of a queue.
+        ("exchange", KeyRule::Text(Some(""), is_short, TOO_LONG)),
+        ("routing_key", KeyRule::Text(None, is_short, TOO_LONG)),
+    ],
+    feature: Some("rabbitmq"),
+    silent: &["amq_protocol", "lapin"],
     #[cfg(feature = "rabbitmq")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
-        Some(client::connect)
-    }
-}
+    connect: Some(crate::destinations::broker::connect::<client::RabbitmqProtocol>),
+    ..BROKER
+};
 
 /// The remedy for what [`is_short`] refuses.
 const TOO_LONG: &str = "write at most 255 bytes";
@@ -51,7 +31,7 @@ fn is_short(text: &str) -> bool {
 
 #[cfg(feature = "rabbitmq")]
 mod client {
-    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
     use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -61,11 +41,9 @@ mod client {
     };
     use tokio::time::{Instant, timeout_at};
 
-    use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
+    use crate::destinations::ClientSettings;
+    use crate::destinations::broker::{BrokerProtocol, words};
     use crate::destinations::envelope::{content_type, metadata};
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
@@ -73,16 +51,8 @@ mod client {
     /// Delivery mode 2: the broker keeps it on disk, in queues that are durable.
     const PERSISTENT: u8 = 2;
 
-    /// A client for one destination of this kind.
-    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
-        let target = &settings.config.target;
-        let protocol =
-            RabbitmqProtocol::new(target.url(), target.text("exchange"), target.text("routing_key"));
-        broker(settings, protocol).map(DestinationClient::Broker)
-    }
-
     /// An exchange, a routing key, and where the broker is.
-    struct RabbitmqProtocol {
+    pub(crate) struct RabbitmqProtocol {
         url: Secret,
         exchange: ShortString,
         routing_key: ShortString,
@@ -92,7 +62,7 @@ mod client {
     ///
     /// One message at a time on each: a returned message carries no id, and the client library gives it to whichever
     /// confirmation is next. With two under way, the one that was returned could pass for taken.
-    pub(super) struct Confirming {
+    pub(crate) struct Confirming {
         connection: Connection,
         idle: Mutex<Vec<Channel>>,
     }
@@ -114,14 +84,6 @@ mod client {
     }
 
     impl RabbitmqProtocol {
-        fn new(url: &Secret, exchange: &str, routing_key: &str) -> Result<Self, String> {
-            url.reveal()
-                .parse::<lapin::uri::AMQPUri>()
-                .map_err(|_| "it is not an AMQP url: amqp://USER:PASSWORD@HOST:PORT/VHOST".to_owned())?;
-            let (exchange, routing_key) = (short("exchange", exchange)?, short("routing_key", routing_key)?);
-            Ok(Self { url: url.clone(), exchange, routing_key })
-        }
-
         fn properties(message: &LeasedMessage) -> Result<BasicProperties, String> {
             let mut headers = FieldTable::default();
             for (name, value) in metadata(message) {
@@ -148,8 +110,18 @@ mod client {
     }
 
     impl BrokerProtocol for RabbitmqProtocol {
-        type Connection = Arc<Confirming>;
+        type Connection = Confirming;
         const KNOWS_ITS_END: bool = true;
+
+        fn new(settings: &ClientSettings<'_>) -> Result<Self, String> {
+            let target = &settings.config.target;
+            let url = target.url().clone();
+            url.reveal()
+                .parse::<lapin::uri::AMQPUri>()
+                .map_err(|_| "it is not an AMQP url: amqp://USER:PASSWORD@HOST:PORT/VHOST".to_owned())?;
+            let short_text = |key| short(key, target.text(key));
+            Ok(Self { url, exchange: short_text("exchange")?, routing_key: short_text("routing_key")? })
+        }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
             let properties = ConnectionProperties::default().with_connection_name("hooklatch".into());
@@ -172,7 +144,7 @@ mod client {
                     .map_err(|error| words(&error))?;
             }
             confirming.idle().push(channel);
-            Ok(Arc::new(confirming))
+            Ok(confirming)
         }
 
         fn is_alive(connection: &Self::Connection) -> bool {
@@ -184,49 +156,39 @@ mod client {
             connection: &Self::Connection,
             message: &LeasedMessage,
             deadline: Instant,
-        ) -> CallAnswer {
-            let properties = match Self::properties(message) {
-                Ok(properties) => properties,
-                Err(why) => return CallAnswer::Forbidden { why },
-            };
+        ) -> Result<(), CallAnswer> {
+            let properties = Self::properties(message).map_err(CallAnswer::Forbidden)?;
             if connection.connection.status().blocked() {
-                let why = "it takes no messages for now: a memory or disk alarm is raised there".to_owned();
-                return CallAnswer::NotNow { why };
+                let why = "it takes no messages for now: a memory or disk alarm is raised there";
+                return Err(CallAnswer::NotNow(why.to_owned()));
             }
-            let channel = match timeout_at(deadline, connection.channel()).await {
-                Ok(Ok(channel)) => channel,
-                Ok(Err(error)) => return CallAnswer::NotSent { why: words(&error) },
-                Err(_) => return CallAnswer::NotSent { why: "no channel in time".to_owned() },
-            };
+            let channel = timeout_at(deadline, connection.channel())
+                .await
+                .map_err(|_| CallAnswer::NotSent("no channel in time".to_owned()))?
+                .map_err(|error| CallAnswer::NotSent(words(&error)))?;
             let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
             let publish = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
-            let confirmed = match publish.await {
-                Ok(confirmed) => confirmed,
-                Err(error) => return failed(&error),
-            };
-            let confirmation = confirmed.await;
+            let confirmation = publish.await.map_err(|error| failed(&error))?.await;
             if confirmation.is_ok() {
                 connection.idle().push(channel);
             }
-            match confirmation {
-                Ok(Confirmation::Ack(None)) => CallAnswer::Done,
+            Err(match confirmation {
+                Ok(Confirmation::Ack(None)) => return Ok(()),
                 Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
                     let (code, text) = (returned.reply_code, words(&returned.reply_text));
                     let why = format!("returned with {code} {text}: no queue is bound for this routing key");
                     // No queue has it. One that is being declared again may take it later.
-                    CallAnswer::NotNow { why }
+                    CallAnswer::NotNow(why)
                 }
                 Ok(Confirmation::Nack(None)) => {
                     // Other queues that are bound may have taken it.
-                    CallAnswer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
+                    CallAnswer::Unknown("the broker could not answer for it (nack)".to_owned())
                 }
-                Ok(Confirmation::NotRequested) => {
-                    CallAnswer::Unknown { why: "nothing was confirmed".to_owned() }
-                }
-                Err(error) if is_refusal(&error) => CallAnswer::NotNow { why: words(&error) },
-                Err(error) => CallAnswer::Unknown { why: words(&error) },
-            }
+                Ok(Confirmation::NotRequested) => CallAnswer::Unknown("nothing was confirmed".to_owned()),
+                Err(error) if is_refusal(&error) => CallAnswer::NotNow(words(&error)),
+                Err(error) => CallAnswer::Unknown(words(&error)),
+            })
         }
     }
 
@@ -244,8 +206,8 @@ mod client {
         match error.kind() {
             ErrorKind::InvalidChannelState(..)
             | ErrorKind::InvalidConnectionState(_)
-            | ErrorKind::InvalidChannel(_) => CallAnswer::NotSent { why },
-            _ => CallAnswer::Unknown { why },
+            | ErrorKind::InvalidChannel(_) => CallAnswer::NotSent(why),
+            _ => CallAnswer::Unknown(why),
         }
     }
 }

@@ -3,48 +3,23 @@
 //!
 //! Redis runs a script alone and writes its effects together, so there is no moment with an entry and no marker.
 
-use super::super::kind::{DestinationKind, KindKey};
+use super::{BROKER, DestinationKind, KeyRule};
 
 /// A stream of a Redis server.
-pub(crate) struct Redis;
-
-impl DestinationKind for Redis {
-    fn name(&self) -> &'static str {
-        "redis"
-    }
-
-    fn schemes(&self) -> &'static [&'static str] {
-        &["redis", "rediss"]
-    }
-
-    fn keys(&self) -> &'static [KindKey] {
-        const {
-            &[
-                KindKey::needed("stream", is_stream, "give it a name"),
-                // About how many entries are kept; all when it is absent.
-                KindKey::number("stream_len_max", 1..=1_000_000_000_000),
-            ]
-        }
-    }
-
-    fn feature(&self) -> Option<&'static str> {
-        Some("redis")
-    }
-
-    fn silent(&self) -> &'static [&'static str] {
-        &["redis"]
-    }
-
+pub(crate) const REDIS: DestinationKind = DestinationKind {
+    name: "redis",
+    schemes: &["redis", "rediss"],
+    keys: &[
+        ("stream", KeyRule::Text(None, |text| !text.is_empty(), "give it a name")),
+        // About how many entries the stream has at most; no limit when it is absent.
+        ("stream_len_max", KeyRule::Number(1..=1_000_000_000_000)),
+    ],
+    feature: Some("redis"),
+    silent: &["redis"],
     #[cfg(feature = "redis")]
-    fn connect(&self) -> Option<super::super::kind::Connect> {
-        Some(client::connect)
-    }
-}
-
-/// A key of Redis.
-fn is_stream(text: &str) -> bool {
-    !text.is_empty()
-}
+    connect: Some(crate::destinations::broker::connect::<client::RedisProtocol>),
+    ..BROKER
+};
 
 #[cfg(feature = "redis")]
 mod client {
@@ -52,13 +27,10 @@ mod client {
     use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script};
     use tokio::time::Instant;
 
-    use crate::destinations::broker::{BrokerProtocol, broker, words};
-    use crate::destinations::client::DestinationClient;
-    use crate::destinations::client_settings::ClientSettings;
+    use crate::destinations::ClientSettings;
+    use crate::destinations::broker::{BrokerProtocol, words};
     use crate::destinations::envelope::metadata;
-    use crate::destinations::error::DestinationError;
     use crate::policy::CallAnswer;
-    use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
 
     /// The marker comes first: whatever refuses it (no permission, no memory) refuses the entry, too. A failing script
@@ -81,38 +53,17 @@ return added";
     /// The code of a failure that leaves a marker without an entry.
     const MARKER_STAYS: &str = "MARKERSTAYS";
 
-    /// A client for one destination of this kind.
-    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
-        let config = settings.config;
-        let target = &config.target;
-        let stream_len_max = target.text("stream_len_max").parse().ok();
-        let (stream, key_valid_for_ms) = (target.text("stream"), config.key_valid_for_ms);
-        let protocol = RedisProtocol::new(target.url(), stream, stream_len_max, key_valid_for_ms);
-        broker(settings, protocol).map(DestinationClient::Broker)
-    }
-
     /// A stream, and where the server is.
-    struct RedisProtocol {
+    pub(crate) struct RedisProtocol {
         client: Client,
         script: Script,
         stream: String,
-        stream_len_max: Option<u64>,
+        /// A number, or the empty text for no limit.
+        stream_len_max: String,
         key_valid_for_ms: u64,
     }
 
     impl RedisProtocol {
-        fn new(
-            url: &Secret,
-            stream: &str,
-            stream_len_max: Option<u64>,
-            key_valid_for_ms: u64,
-        ) -> Result<Self, String> {
-            let client = Client::open(url.reveal())
-                .map_err(|_| "it is not a Redis url: redis://USER:PASSWORD@HOST:PORT/DATABASE".to_owned())?;
-            let (script, stream) = (Script::new(ADD_ONCE), stream.to_owned());
-            Ok(Self { client, script, stream, stream_len_max, key_valid_for_ms })
-        }
-
         /// Name of the marker, in the slot of its stream, so that a cluster lets one script touch both.
         fn marker(&self, idempotency_key: &str) -> String {
             if self.stream.contains('{') {
@@ -124,7 +75,19 @@ return added";
 
     impl BrokerProtocol for RedisProtocol {
         type Connection = MultiplexedConnection;
-        const KNOWS_ITS_END: bool = false;
+
+        fn new(settings: &ClientSettings<'_>) -> Result<Self, String> {
+            let target = &settings.config.target;
+            Ok(Self {
+                client: Client::open(target.url().reveal()).map_err(|_| {
+                    "it is not a Redis url: redis://USER:PASSWORD@HOST:PORT/DATABASE".to_owned()
+                })?,
+                script: Script::new(ADD_ONCE),
+                stream: target.text("stream").to_owned(),
+                stream_len_max: target.text("stream_len_max").to_owned(),
+                key_valid_for_ms: settings.config.key_valid_for_ms,
+            })
+        }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
             // The caller limits the time.
@@ -133,29 +96,22 @@ return added";
             connecting.await.map_err(|error| words(&error))
         }
 
-        fn is_alive(_: &Self::Connection) -> bool {
-            // It does not know; a dead one is found by using it.
-            true
-        }
-
         async fn publish(
             &self,
             connection: &Self::Connection,
             message: &LeasedMessage,
             _deadline: Instant,
-        ) -> CallAnswer {
+        ) -> Result<(), CallAnswer> {
             let mut call = self.script.key(&self.stream);
             call.key(self.marker(&message.idempotency_key))
                 .arg(self.key_valid_for_ms)
-                .arg(self.stream_len_max.map_or_else(String::new, |n| n.to_string()));
+                .arg(&self.stream_len_max);
             for (name, value) in metadata(message) {
                 call.arg(name).arg(value);
             }
             call.arg("body").arg(message.body.as_ref());
-            match call.invoke_async::<u8>(&mut connection.clone()).await {
-                Ok(_) => CallAnswer::Done,
-                Err(error) => failed(&error),
-            }
+            let added = call.invoke_async::<u8>(&mut connection.clone()).await;
+            added.map(drop).map_err(|error| failed(&error))
         }
     }
 
@@ -163,13 +119,13 @@ return added";
         let why = words(error);
         if error.code() == Some(MARKER_STAYS) {
             // Another attempt would find the marker and take the message for done.
-            return CallAnswer::Refused { why: format!("{why}; delete its marker before it is sent again") };
+            return CallAnswer::Refused(format!("{why}; delete its marker before it is sent again"));
         }
         match error.kind() {
             // Its own word, and by the script's order of steps no entry was added: no memory, read-only, loading, no
             // permission, not a stream.
-            ErrorKind::Server(_) | ErrorKind::Extension => CallAnswer::NotNow { why },
-            _ => CallAnswer::Unknown { why },
+            ErrorKind::Server(_) | ErrorKind::Extension => CallAnswer::NotNow(why),
+            _ => CallAnswer::Unknown(why),
         }
     }
 }
@@ -181,6 +137,7 @@ mod tests {
 
     #[test]
     fn each_key_takes_what_the_destination_takes() {
-        check_rule("stream", is_stream, &["a", "a b", "{a}"], &[""]);
+        let KeyRule::Text(_, is_stream, _) = &REDIS.keys[0].1 else { unreachable!() };
+        check_rule("stream", *is_stream, &["a", "a b", "{a}"], &[""]);
     }
 }

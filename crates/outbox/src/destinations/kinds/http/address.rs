@@ -15,22 +15,22 @@ use hooklatch_store::LeasedMessage;
 /// One address, taken apart.
 #[derive(Debug)]
 pub(crate) struct Address {
-    pub url: Url,
-    pub origin: Arc<Origin>,
+    pub(crate) url: Url,
+    pub(crate) origin: Arc<Origin>,
     /// Path and query, as the request line has them.
-    pub path: Uri,
+    pub(crate) path: Uri,
 }
 
 /// The scheme, host and port that one connection is good for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) is_tls: bool,
+pub(crate) struct Origin {
+    pub(crate) is_tls: bool,
     /// A name or an address, that one without brackets.
-    pub host: String,
+    pub(crate) host: String,
     /// The same with scheme and port, to connect to.
-    pub uri: Uri,
+    pub(crate) uri: Uri,
     /// Value of the `Host` header.
-    pub header: HeaderValue,
+    pub(crate) header: HeaderValue,
 }
 
 impl Address {
@@ -58,7 +58,7 @@ impl Address {
 }
 
 /// The address that calls go to, as far as the configuration fixes it.
-pub(super) enum Base {
+pub(crate) enum Base {
     /// To one address, and what is below it.
     Fixed(Arc<Address>),
     /// To wherever the message says, as the destination's template made it at admission; what the template
@@ -90,7 +90,7 @@ impl Base {
     }
 
     /// True when `url` is on the destination's own host, as far as the config names one.
-    pub(super) fn is_home_of(&self, url: &Url) -> bool {
+    pub(crate) fn is_home_of(&self, url: &Url) -> bool {
         match self {
             Self::Fixed(home) => home.url.origin() == url.origin(),
             Self::Template { origin: Some(home), .. } => home.origin() == url.origin(),
@@ -99,7 +99,7 @@ impl Base {
     }
 
     /// The address that `message` goes to.
-    pub(super) fn address_of(&self, message: &LeasedMessage) -> Result<Arc<Address>, String> {
+    pub(crate) fn address_of(&self, message: &LeasedMessage) -> Result<Arc<Address>, String> {
         let (origin, allowed) = match self {
             Self::Fixed(base) if message.path.is_empty() => return Ok(Arc::clone(base)),
             Self::Fixed(base) => return Ok(Arc::new(Address::new(below(&base.url, &message.path)?)?)),

@@ -1,7 +1,8 @@
 //! The clients of one destination, because connections, certificates, proxy and the addresses that may be reached are
-//! its own: the lean one, and `reqwest` for proxies and for HTTP/2.
+//! its own: the lean one, and `reqwest` for proxies and for HTTP/2. A call and its answer are the same for both.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,23 +10,155 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Method};
 use hyper::body::{Frame, SizeHint};
 use reqwest::{Body, Client, ClientBuilder, Proxy, Response};
-use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
 use tokio::time::{Instant, timeout_at};
 
-use super::address::Origin;
-use super::call::{
-    ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer, IDLE, answered_early, no_answer, retry_after,
-};
-use super::lean::{Lean, LeanOptions, LeanStop};
-use super::tls::tls;
-use crate::destinations::client::CONNECTION_AGE_MAX;
-use crate::destinations::error::DestinationError;
-use crate::destinations::handshake::HandshakeEnd;
-use hooklatch_core::config::{DestinationConfig, HttpVersion, UnknownPolicy};
+use super::address::{Address, Origin};
+use super::lean::{Lean, LeanStop, system_lookup};
+use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
+use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use hooklatch_core::template;
+
+/// Most bytes of an answer that are read: of its headers, and of its body.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
+/// to a connection that is being closed ends as unknown.
+pub(crate) const IDLE: Duration = Duration::from_secs(4);
+/// Longest words kept of an error, in characters.
+const WHY_CHARS_MAX: usize = 300;
+
+/// One request that is to be sent.
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) address: &'a Address,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Longest time from connecting to the last byte of the answer.
+    pub(crate) timeout: Duration,
+    /// True when the body of the answer has a say.
+    pub(crate) is_body_wanted: bool,
+}
+
+/// The answer to one call.
+pub(crate) struct HttpAnswer {
+    pub(crate) code: u16,
+    pub(crate) retry_after: Option<String>,
+    /// Empty if it was not wanted.
+    pub(crate) body: Result<Bytes, BodyCut>,
+}
+
+/// The reason why a body is not whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyCut {
+    TooLong,
+    TooSlow,
+    Broken(String),
+}
+
+/// The reason why there is no answer, in words without URLs, bodies or secrets.
+pub(crate) enum CallFailure {
+    /// The address is not one that may be called.
+    Private(String),
+    /// No byte of the request has left.
+    NotSent(String),
+    /// The destination may have it.
+    Unknown(String),
+}
+
+impl CallFailure {
+    /// The words of what happened, without what it means.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Self::Private(why) | Self::NotSent(why) | Self::Unknown(why) => why,
+        }
+    }
+}
+
+/// The `Retry-After` of an answer.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<String> {
+    headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// Why there is no answer, after a timeout.
+pub(crate) fn no_answer(timeout: Duration) -> String {
+    format!("no answer within {} ms", timeout.as_millis())
+}
+
+/// Why the outcome is unknown, after a good answer of a destination that cannot have looked at the request.
+pub(crate) fn answered_early(code: u16) -> String {
+    format!("it answered {code} before it had taken the whole request")
+}
+
+/// An error and its causes in one line.
+pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
+}
+
+/// The TLS of one destination; `None` where none of its calls can need any, so that those go out from a machine
+/// without certificate authorities, too. `Err(why)` for what cannot be used.
+pub(crate) fn tls(config: &DestinationConfig) -> Result<Option<ClientConfig>, String> {
+    let asks_by_tls =
+        matches!(&config.unknown, UnknownPolicy::Query(query) if !query.url.starts_with("http:"));
+    let proxies_by_tls = config.http.proxy.as_ref().is_some_and(|proxy| !proxy.reveal().starts_with("http:"));
+    let tls = &config.http.tls;
+    if tls.ca.is_none() && config.url.starts_with("http:") && !asks_by_tls && !proxies_by_tls {
+        return Ok(None);
+    }
+    let mut client = client(tls)?;
+    client.alpn_protocols = match config.http.version {
+        HttpVersion::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        HttpVersion::Only11 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Only2 => vec![b"h2".to_vec()],
+    };
+    Ok(Some(client))
+}
+
+fn client(tls: &TlsConfig) -> Result<ClientConfig, String> {
+    let text = |error: rustls::Error| error.to_string();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(text)?;
+    let builder = if let Some(ca) = &tls.ca {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(ca)? {
+            roots.add(certificate).map_err(text)?;
+        }
+        builder.with_root_certificates(roots)
+    } else {
+        let system = Verifier::new(provider).map_err(text)?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(system))
+    };
+    let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let key = PrivateKeyDer::from_pem_slice(key.reveal().as_bytes())
+        .map_err(|_| "tls.key holds no private key that can be read".to_owned())?;
+    builder.with_client_auth_cert(certificates(certificate)?, key).map_err(text)
+}
+
+fn certificates(pem: &Secret) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem.reveal().as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|_| "a certificate of `tls` cannot be read".to_owned())
+}
 
 /// Size of the pieces in which a longer body is sent by `reqwest`.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -36,47 +169,45 @@ fn builder() -> ClientBuilder {
 
 /// A client for anything that is not a destination.
 pub fn http_client() -> Result<Client, DestinationError> {
-    builder().build().map_err(|error| DestinationError::Client { name: None, why: words(error) })
+    builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_words(error) })
 }
 
-/// The same, which believes the authorities in `ca`, PEM, instead of those of the system.
+/// A client for anything that is not a destination, which trusts the authorities in `ca`, PEM, instead of the system's.
 pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
-    let failed = |error| DestinationError::Client { name: None, why: words(error) };
+    let failed = |error| DestinationError::Client { name: None, why: reqwest_words(error) };
     let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
     builder().tls_certs_only(authorities).build().map_err(failed)
 }
 
 /// Makes the calls of one destination.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     lean: Lean,
     /// False once the destination has asked for HTTP/2, and where a proxy is in between.
     is_lean: AtomicBool,
-    other: ReqwestCaller,
-}
-
-/// The client that knows proxies and HTTP/2, made when it is first needed.
-struct ReqwestCaller {
-    /// With the time at which it was made.
-    client: Mutex<Option<(Instant, Client)>>,
+    /// The client that knows proxies and HTTP/2, with the time at which it was made; made when it is first needed.
+    other: Mutex<Option<(Instant, Client)>>,
     options: CallerOptions,
     /// [`CONNECTION_AGE_MAX`], but for tests.
     age_max: Duration,
 }
 
-struct CallerOptions {
-    tls: Option<ClientConfig>,
-    connect_timeout: Duration,
-    idle_n_max: usize,
-    proxy: Option<String>,
-    version: HttpVersion,
-    allowed: Option<Allowed>,
+/// The options of a destination's clients.
+pub(crate) struct CallerOptions {
+    pub(crate) tls: Option<ClientConfig>,
+    pub(crate) connect_timeout: Duration,
+    /// Most connections that are kept open for the next calls.
+    pub(crate) idle_n_max: usize,
+    pub(crate) proxy: Option<String>,
+    pub(crate) version: HttpVersion,
+    /// The addresses that a name may lead to; `None`: all.
+    pub(crate) allowed: Option<Allowed>,
 }
 
 impl Caller {
     /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
     pub(crate) fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
         let http = &config.http;
-        // A connection that the destination closes while it idles would make a person decide. A new one for each
+        // A connection that the destination closes while it idles would make an operator decide. A new one for each
         // call costs a handshake and leaves no such doubt.
         let is_hold = config.unknown == UnknownPolicy::Hold;
         let options = CallerOptions {
@@ -87,23 +218,19 @@ impl Caller {
             version: http.version,
             allowed: template::has_host_template(&config.url).then(|| Allowed::new(&http.private_hosts)),
         };
-        let lean = Lean::new(LeanOptions {
-            allowed: options.allowed.clone(),
-            tls: options.tls.clone(),
-            connect_timeout: options.connect_timeout,
-            idle_n_max: options.idle_n_max,
-        });
+        let lean = Lean::new(system_lookup(options.allowed.clone()), &options);
         let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
-        let other = ReqwestCaller { client: Mutex::default(), options, age_max: CONNECTION_AGE_MAX };
+        let (other, age_max) = (Mutex::default(), CONNECTION_AGE_MAX);
+        let caller = Self { lean, is_lean: AtomicBool::new(is_lean), other, options, age_max };
         if !is_lean {
-            other.client()?;
+            caller.other()?;
         }
-        Ok(Self { lean, is_lean: AtomicBool::new(is_lean), other })
+        Ok(caller)
     }
 
     /// Connects to `origin`, which has TLS, and hangs up; `None` where calls go through a proxy.
     pub(crate) async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
-        if self.other.options.proxy.is_some() {
+        if self.options.proxy.is_some() {
             return None;
         }
         Some(self.lean.handshake(origin, limit).await)
@@ -119,26 +246,25 @@ impl Caller {
                 Err(LeanStop::Http2) => self.is_lean.store(false, Ordering::Relaxed),
             }
         }
-        self.other.call(call).await
+        self.call_other(call).await
     }
-}
 
-impl ReqwestCaller {
-    /// The client, created again when it is old, and with it its connections. Calls under way end on those of before.
-    fn client(&self) -> Result<Client, String> {
-        let mut made = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The other client, created again when it is old, and with it its connections. Calls under way end on those of
+    /// before.
+    fn other(&self) -> Result<Client, String> {
+        let mut made = self.other.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made_at, client)) = made.as_ref()
             && made_at.elapsed() < self.age_max
         {
             return Ok(client.clone());
         }
-        let client = self.options.client().map_err(words)?;
+        let client = self.options.client().map_err(reqwest_words)?;
         *made = Some((Instant::now(), client.clone()));
         Ok(client)
     }
 
-    async fn call(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
-        let client = self.client().map_err(CallFailure::NotSent)?;
+    async fn call_other(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
+        let client = self.other().map_err(CallFailure::NotSent)?;
         let deadline = Instant::now() + call.timeout;
         let request = client.request(call.method, call.address.url.clone());
         let (body, is_taken) = Pieces::of(call.body);
@@ -149,11 +275,11 @@ impl ReqwestCaller {
                 Err(CallFailure::Unknown(answered_early(response.status().as_u16())))
             }
             Ok(Ok(response)) => Ok(answered(response, deadline).await),
-            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(words(error))),
+            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(reqwest_words(error))),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                Err(CallFailure::NotSent(words(error)))
+                Err(CallFailure::NotSent(reqwest_words(error)))
             }
-            Ok(Err(error)) => Err(CallFailure::Unknown(words(error))),
+            Ok(Err(error)) => Err(CallFailure::Unknown(reqwest_words(error))),
             Err(_) => Err(CallFailure::Unknown(no_answer(call.timeout))),
         }
     }
@@ -209,7 +335,7 @@ async fn answered(response: Response, deadline: Instant) -> HttpAnswer {
     let body = match timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await {
         Ok(Ok(Some(body))) => Ok(Bytes::from(body)),
         Ok(Ok(None)) => Err(BodyCut::TooLong),
-        Ok(Err(error)) => Err(BodyCut::Broken(words(error))),
+        Ok(Err(error)) => Err(BodyCut::Broken(reqwest_words(error))),
         Err(_) => Err(BodyCut::TooSlow),
     };
     HttpAnswer { code, retry_after, body }
@@ -239,13 +365,13 @@ impl CallerOptions {
 }
 
 /// An error and its causes in one line, without the address.
-fn words(error: reqwest::Error) -> String {
-    super::call::words(&error.without_url())
+fn reqwest_words(error: reqwest::Error) -> String {
+    words(&error.without_url())
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method, Request, Response};
+    use http::{Request, Response};
     use http_body_util::{BodyExt, Empty};
     use hyper::body::Incoming;
     use hyper::service::service_fn;
@@ -255,7 +381,6 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
-    use crate::destinations::kinds::http::address::Address;
     use crate::policy::tests::config;
 
     /// A destination that speaks HTTP/2 and answers 200, with `is_reader` after it has read the request. Runs until
@@ -328,7 +453,7 @@ mod tests {
             assert_eq!(called(&caller, &url, 1).await, "200");
         }
         assert_eq!(*connections_n.lock().unwrap(), 1);
-        caller.other.age_max = Duration::ZERO;
+        caller.age_max = Duration::ZERO;
         assert_eq!(called(&caller, &url, 1).await, "200");
         assert_eq!(*connections_n.lock().unwrap(), 2);
     }

@@ -11,14 +11,8 @@ use hooklatch_core::config::{AuthConfig, DestinationConfig, Secret};
 use hooklatch_core::net::AGENT;
 use hooklatch_store::LeasedMessage;
 
-static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-static MESSAGE_ID: HeaderName = HeaderName::from_static("hooklatch-message-id");
-static ATTEMPT: HeaderName = HeaderName::from_static("hooklatch-attempt");
-static PROVIDER: HeaderName = HeaderName::from_static("hooklatch-provider");
-static EVENT_ID: HeaderName = HeaderName::from_static("hooklatch-event-id");
-static SYNTHETIC: HeaderName = HeaderName::from_static("hooklatch-synthetic");
+const SYNTHETIC: &str = "hooklatch-synthetic";
 const TRACEPARENT: &str = "traceparent";
-static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
 
 /// The headers that every call of one destination carries.
 pub(crate) struct Headers(HeaderMap);
@@ -26,12 +20,12 @@ pub(crate) struct Headers(HeaderMap);
 impl Headers {
     /// The error is the name of what cannot be a header.
     pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        Ok(Self(secret_headers(config)?))
+        secret_headers(config).map(Self)
     }
 
     /// Headers of a question, which has no headers of a message. Those of the destination are there only when
     /// `at_home`: its credentials are for its own host.
-    pub(super) fn of_question(&self, at_home: bool) -> HeaderMap {
+    pub(crate) fn of_question(&self, at_home: bool) -> HeaderMap {
         let mut headers = if at_home { self.0.clone() } else { HeaderMap::new() };
         insert_default_headers(&mut headers);
         headers
@@ -54,20 +48,20 @@ impl Headers {
             add(parsed, value(name, text)?);
         }
         let ours = [
-            (&IDEMPOTENCY_KEY, message.idempotency_key.as_str()),
-            (&PROVIDER, message.key.provider.as_str()),
-            (&EVENT_ID, &ascii(&message.key.event_id)),
-            (&EVENT_TYPE, &ascii(&message.event_type)),
+            ("idempotency-key", message.idempotency_key.as_str()),
+            ("hooklatch-provider", message.key.provider.as_str()),
+            ("hooklatch-event-id", &ascii(&message.key.event_id)),
+            ("hooklatch-event-type", &ascii(&message.event_type)),
         ];
         for (name, text) in ours {
-            headers.insert(name, value(name.as_str(), text)?);
+            headers.insert(name, value(name, text)?);
         }
-        headers.insert(&MESSAGE_ID, HeaderValue::from(message.message_id.number()));
-        headers.insert(&ATTEMPT, HeaderValue::from(message.attempt_n));
+        headers.insert("hooklatch-message-id", HeaderValue::from(message.message_id.number()));
+        headers.insert("hooklatch-attempt", HeaderValue::from(message.attempt_n));
         // Alone where it is so, whatever the message itself says.
-        headers.remove(&SYNTHETIC);
+        headers.remove(SYNTHETIC);
         if message.key.is_synthetic() {
-            headers.insert(&SYNTHETIC, HeaderValue::from_static("true"));
+            headers.insert(SYNTHETIC, HeaderValue::from_static("true"));
         }
         insert_default_headers(&mut headers);
         Ok(headers)
@@ -75,7 +69,7 @@ impl Headers {
 }
 
 /// Says which span the call is of, unless the message or the destination says something else by the same name.
-pub(super) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
+pub(crate) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
     if let (Some(span), Entry::Vacant(entry)) = (message.traceparent, headers.entry(TRACEPARENT)) {
         // Digits and hyphens are always a value.
         entry.insert(HeaderValue::try_from(span.to_string()).unwrap_or(HeaderValue::from_static("")));

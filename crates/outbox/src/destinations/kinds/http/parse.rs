@@ -7,21 +7,28 @@ use std::ops::RangeInclusive;
 use ::config::ValueKind;
 use ::http::{HeaderName, HeaderValue};
 
-use super::signed::HmacTemplate;
-use super::values::samples;
-use crate::destinations::kind::Reading;
-use crate::destinations::template_field::{AS_IN_JINJA, double_braces, template};
+use super::sign::HmacTemplate;
+use super::sign::samples;
+use crate::destinations::kinds::Reading;
+use crate::destinations::parse::{AS_IN_JINJA, double_braces, template};
 use hooklatch_core::config::{
     AuthConfig, BodyConfig, CaptureConfig, DestinationConfig, Field, HmacConfig, HttpConfig, QueryConfig,
     SECRET_FORMS, Secret, StatusMeaning, SuccessConfig, Table, Target, TlsConfig, UnknownPolicy, UrlRule,
     http_url, private_hosts, proxy,
 };
-use hooklatch_core::template::{self, Escape, Limits, Template};
+use hooklatch_core::template::{self, Escape, Limits};
 use hooklatch_core::types::UnknownWord;
 
 /// Headers that the outbox sets itself.
 const OUR_HEADERS: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"];
+/// What a status can mean.
+const MEANINGS: [(&str, StatusMeaning); 4] = [
+    ("done", StatusMeaning::Done),
+    ("retry", StatusMeaning::Retry),
+    ("dead", StatusMeaning::Dead),
+    ("unknown", StatusMeaning::Unknown),
+];
 /// Time that a call may still be running after its attempt ended. Milliseconds; the default is the lease.
 const AFTER_MS: RangeInclusive<u64> = 1_000..=86_400_000;
 /// The lease unless it is configured. Milliseconds.
@@ -117,9 +124,8 @@ fn success(table: &mut Table<'_>) -> Option<SuccessConfig> {
     let place = table.needed("pointer", "write a JSON pointer into the answer, such as \"/ok\"");
     let pointer = place.and_then(|field| pointer(&field));
     let equals = table.get("equals");
-    let words =
-        [("retry", StatusMeaning::Retry), ("dead", StatusMeaning::Dead), ("unknown", StatusMeaning::Unknown)];
-    let otherwise = table.word("otherwise", &words).unwrap_or(StatusMeaning::Dead);
+    let [_done, failures @ ..] = &MEANINGS;
+    let otherwise = table.word("otherwise", failures).unwrap_or(StatusMeaning::Dead);
     Some(SuccessConfig { pointer: pointer?, equals, otherwise })
 }
 
@@ -137,25 +143,20 @@ fn auth(field: &Field<'_>) -> Option<AuthConfig> {
     if is_basic.is_none() {
         field.problem("does not say how", "write scheme = \"basic\" or scheme = \"bearer\"");
     }
-    let user = match (is_basic?, user) {
-        (true, None) => {
-            table.missing("user", "basic authentication has a user and a password, `secret`");
-            None
-        }
+    let is_basic = is_basic?;
+    match (is_basic, &user) {
+        (true, None) => table.missing("user", "basic authentication has a user and a password, `secret`"),
         (true, Some((field, user))) if user.contains(':') => {
             field.problem("has a colon", "a user's name cannot have one: it ends there");
-            None
         }
         (false, Some((field, _))) => {
             field.problem("is there with \"bearer\"", "remove it or write scheme = \"basic\"");
-            None
         }
-        (true, Some((_, user))) => Some(user),
-        (false, None) => None,
-    };
+        _ => {}
+    }
     table.finish();
-    Some(if is_basic? {
-        AuthConfig::Basic { user: user?, password: secret? }
+    Some(if is_basic {
+        AuthConfig::Basic { user: user?.1, password: secret? }
     } else {
         AuthConfig::Bearer(secret?)
     })
@@ -184,29 +185,19 @@ fn signed_text(field: &Field<'_>, text: String, timeless: Option<&Table<'_>>) ->
     let remedy =
         "write it of {{ body }}, {{ timestamp }} and {{ idempotency_key }}; {{ body }} must be there";
     double_braces(field, &text)?;
-    let signed = match HmacTemplate::parse(&text) {
-        Ok(signed) => signed,
-        Err(why) => {
-            field.problem_shown(format!("is not a template: {why}"), remedy);
-            return None;
-        }
-    };
+    let no_template = |why: String| field.problem_shown(format!("is not a template: {why}"), remedy);
+    let signed = HmacTemplate::parse(&text).map_err(no_template).ok()?;
     if !signed.has_body() {
         field.problem_shown("does not say what is signed", remedy);
         return None;
     }
-    match (signed.sample(1), signed.sample(2)) {
-        (Ok(first), Ok(second)) => {
-            if let (true, Some(table)) = (first != second, timeless) {
-                table.missing("timestamp_header", "the destination has to be told the signed time");
-            }
-            Some(text)
-        }
-        (Err(why), _) | (_, Err(why)) => {
-            field.problem_shown(format!("cannot be filled in: {why}"), remedy);
-            None
-        }
+    let samples = signed.sample(1).and_then(|first| Ok(first != signed.sample(2)?));
+    let is_timed =
+        samples.map_err(|why| field.problem_shown(format!("cannot be filled in: {why}"), remedy)).ok()?;
+    if let (true, Some(table)) = (is_timed, timeless) {
+        table.missing("timestamp_header", "the destination has to be told the signed time");
     }
+    Some(text)
 }
 
 /// What is wrong with the name of a header, in lower case.
@@ -287,12 +278,11 @@ fn statuses(table: &mut Table<'_>) -> BTreeMap<u16, StatusMeaning> {
             field.problem("is not a status", "use numbers from 200 to 599");
             continue;
         };
-        let meaning = field.parsed(|text| match text {
-            "done" => Ok(StatusMeaning::Done),
-            "retry" => Ok(StatusMeaning::Retry),
-            "dead" => Ok(StatusMeaning::Dead),
-            "unknown" => Ok(StatusMeaning::Unknown),
-            _ => Err(("is no meaning of a status", "use done, retry, dead or unknown")),
+        let meaning = field.parsed(|text| {
+            let found = MEANINGS.iter().find(|(word, _)| *word == text);
+            found
+                .map(|(_, meaning)| *meaning)
+                .ok_or(("is no meaning of a status", "use done, retry, dead or unknown"))
         });
         statuses.extend(meaning.map(|meaning| (code, meaning)));
     }
@@ -363,33 +353,23 @@ fn values(field: &Field<'_>, used: &[(&str, String)]) -> Vec<String> {
 fn query_url(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
     double_braces(field, &text)?;
-    let template = match Template::parse(&text, Escape::Url) {
-        Ok(template) => template,
-        Err(why) => {
-            field.problem(format!("is not a template: {why}"), AS_IN_JINJA);
-            return None;
-        }
-    };
+    let parsed = template(field, &text, Escape::Url)?;
     if template::has_host_template(&text) {
         field.problem_shown("leaves the host to a template", "write the host as it is");
         return None;
     }
-    let [one, other] = samples().map(|values| template.render(&template::values(&values), Limits::head()));
-    match (one, other) {
-        (Ok(one), Ok(other)) => {
-            if one == other {
-                let what =
-                    "asks the same about several messages, so that one call could be taken for another's";
-                let remedy = "put {{ idempotency_key }} or {{ message.id }} into it: all else is the same when an event runs again";
-                field.problem_shown(what, remedy);
-            }
-            http_url(field, &one, UrlRule::Destination)?;
-            Some(text)
-        }
-        (Err(why), _) | (_, Err(why)) => {
-            let remedy = "write {{ idempotency_key }} or {{ message.id }}";
-            field.problem_shown(format!("cannot be filled in: {why}"), remedy);
-            None
-        }
+    let [one, other] = samples().map(|values| parsed.render(&template::values(&values), Limits::head()));
+    let both = one.and_then(|one| Ok((one, other?)));
+    let no_url = |why| {
+        let remedy = "write {{ idempotency_key }} or {{ message.id }}";
+        field.problem_shown(format!("cannot be filled in: {why}"), remedy);
+    };
+    let (one, other) = both.map_err(no_url).ok()?;
+    if one == other {
+        let what = "asks the same about several messages, so that one call could be taken for another's";
+        let remedy = "put {{ idempotency_key }} or {{ message.id }} into it: all else is the same when an event runs again";
+        field.problem_shown(what, remedy);
     }
+    http_url(field, &one, UrlRule::Destination)?;
+    Some(text)
 }

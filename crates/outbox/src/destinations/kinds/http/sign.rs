@@ -1,22 +1,171 @@
 //! The signatures of a call: Standard Webhooks, or an HMAC in a header of the destination's choosing.
+//!
+//! The text that an `hmac` covers is a template around the bytes of the body. A template gives text, and a body need not
+//! be text. So `{{ body }}` is not a value of the template: the text is taken apart at it, what is between is a template of
+//! its own, and the bytes of the body go to the digest as they are. That leaves one rule that Jinja does not have: the
+//! body stands alone, `{{ body }}`, and no filter or condition sees it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use sha2::{Sha256, Sha512};
+use ring::hmac;
+use serde_json::{Value, json};
 
 use super::headers::value;
-use super::signed::{Attempted, HmacTemplate};
-use super::values;
 use hooklatch_core::config::{DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, Secret};
+use hooklatch_core::template::{self, Escape, Limits, Template};
 use hooklatch_store::LeasedMessage;
+
+/// The values of one message.
+pub(crate) fn of_message(message: &LeasedMessage) -> Value {
+    json!({
+        "idempotency_key": message.idempotency_key,
+        "event": {
+            "provider": message.key.provider.as_str(), "id": message.key.event_id, "type": message.event_type,
+        },
+        "message": { "id": message.message_id.to_string(), "name": message.effect_name },
+    })
+}
+
+/// The same, with the time of the attempt. Seconds.
+pub(crate) fn with_timestamp(mut values: Value, now_s: i64) -> Value {
+    if let Value::Object(values) = &mut values {
+        values.insert("timestamp".to_owned(), Value::from(now_s));
+    }
+    values
+}
+
+/// The values of two messages that were made up, of two runs of one event: what is filled in with them when the program
+/// starts is what will be filled in later.
+pub(crate) fn samples() -> [Value; 2] {
+    ["1", "2"].map(|n| {
+        json!({
+            "idempotency_key": format!("key-{n}"),
+            "event": { "provider": "provider-1", "id": "event-1", "type": "type-1" },
+            "message": { "id": n, "name": "name-1" },
+        })
+    })
+}
+
+/// The text that is signed, taken apart.
+#[derive(Debug)]
+pub(crate) struct HmacTemplate(Vec<HmacPiece>);
+
+/// One piece of the text that is signed. The values that signatures usually cover are pieces of their own, so that a
+/// call needs no template for them.
+#[derive(Debug)]
+enum HmacPiece {
+    Text(String),
+    Timestamp,
+    IdempotencyKey,
+    Body,
+    Template(Box<Template>),
+}
+
+/// The facts of one attempt that can be signed.
+pub(crate) struct Attempted<'a> {
+    /// Time of the attempt. Unix seconds.
+    pub(crate) now_s: i64,
+    /// The key of its message.
+    pub(crate) idempotency_key: &'a str,
+    /// The bytes that are sent.
+    pub(crate) body: &'a [u8],
+}
+
+impl HmacTemplate {
+    /// Takes `text` apart; the error says where a template in it is wrong.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let (mut begin, mut rest) = (text, text);
+        while let Some((_, tag)) = rest.split_once("{{") {
+            let Some((inside, after)) = tag.split_once("}}") else { break };
+            if inside.trim() == "body" {
+                let before = begin.len() - tag.len() - 2;
+                pieces.extend(between(begin.get(..before).unwrap_or_default())?);
+                pieces.push(HmacPiece::Body);
+                begin = after;
+            }
+            rest = after;
+        }
+        pieces.extend(between(begin)?);
+        Ok(Self(pieces))
+    }
+
+    /// True when the body is signed.
+    pub(crate) fn has_body(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, HmacPiece::Body))
+    }
+
+    /// Gives what is signed to `update`, piece by piece. `values` are those of templates.
+    pub(crate) fn each(
+        &self,
+        attempted: &Attempted<'_>,
+        values: impl Fn() -> Value,
+        mut update: impl FnMut(&[u8]),
+    ) -> Result<(), String> {
+        for piece in &self.0 {
+            match piece {
+                HmacPiece::Text(text) => update(text.as_bytes()),
+                HmacPiece::Timestamp => update(attempted.now_s.to_string().as_bytes()),
+                HmacPiece::IdempotencyKey => update(attempted.idempotency_key.as_bytes()),
+                HmacPiece::Body => update(attempted.body),
+                HmacPiece::Template(template) => {
+                    let values = template::values(&with_timestamp(values(), attempted.now_s));
+                    let text = template.render(&values, Limits::head()).map_err(|error| error.why)?;
+                    update(text.as_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that would be signed at `now_s` (unix seconds) of a message that was made up.
+    pub(crate) fn sample(&self, now_s: i64) -> Result<Vec<u8>, String> {
+        let [values, _] = samples();
+        let attempted = Attempted { now_s, idempotency_key: "key-1", body: b"{}" };
+        let mut all = Vec::new();
+        self.each(&attempted, || values.clone(), |bytes| all.extend_from_slice(bytes))?;
+        Ok(all)
+    }
+}
+
+/// The pieces before, between and behind bodies.
+fn between(text: &str) -> Result<Vec<HmacPiece>, String> {
+    if let Some(pieces) = simple(text) {
+        return Ok(pieces);
+    }
+    let template = Template::parse_to_the_letter(text, Escape::Nothing)?;
+    Ok(vec![HmacPiece::Template(Box::new(template))])
+}
+
+/// The pieces of a text that has nothing but `{{ timestamp }}` and `{{ idempotency_key }}` in it.
+fn simple(text: &str) -> Option<Vec<HmacPiece>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    loop {
+        let (before, tag) = rest.split_once("{{").map_or((rest, None), |(before, tag)| (before, Some(tag)));
+        if before.contains("{%") || before.contains("{#") {
+            return None;
+        }
+        if !before.is_empty() {
+            pieces.push(HmacPiece::Text(before.to_owned()));
+        }
+        let Some(tag) = tag else { return Some(pieces) };
+        let (inside, after) = tag.split_once("}}")?;
+        pieces.push(match inside.trim() {
+            "timestamp" => HmacPiece::Timestamp,
+            "idempotency_key" => HmacPiece::IdempotencyKey,
+            _ => return None,
+        });
+        rest = after;
+    }
+}
 
 /// The signatures of one destination, keyed once.
 #[derive(Default)]
-pub(super) struct Signers {
+pub(crate) struct Signers {
     /// Each of them gives a signature; the destination accepts a call when it knows one of the secrets.
-    standard: Vec<Hmac<Sha256>>,
+    standard: Vec<hmac::Key>,
     header: Option<HeaderSigner>,
 }
 
@@ -24,28 +173,15 @@ pub(super) struct Signers {
 struct HeaderSigner {
     config: HmacConfig,
     signed: HmacTemplate,
-    keyed: KeyedMac,
-}
-
-/// An HMAC that has its key and waits for what is signed.
-#[derive(Clone)]
-enum KeyedMac {
-    Sha256(Hmac<Sha256>),
-    Sha512(Hmac<Sha512>),
+    key: hmac::Key,
 }
 
 impl Signers {
     /// The error says what is wrong with the template of what is signed.
     pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        let keyed = |secret| Hmac::new_from_slice(&sign_key(secret)).ok();
-        let standard = config.sign_secrets.iter().filter_map(keyed).collect();
-        let header = match &config.http.hmac {
-            Some(hmac) => {
-                let signed = HmacTemplate::parse(&hmac.signed)?;
-                KeyedMac::new(hmac).map(|keyed| HeaderSigner { config: hmac.clone(), signed, keyed })
-            }
-            None => None,
-        };
+        let key = |secret| hmac::Key::new(hmac::HMAC_SHA256, &sign_key(secret));
+        let standard = config.sign_secrets.iter().map(key).collect();
+        let header = config.http.hmac.clone().map(HeaderSigner::new).transpose()?;
         Ok(Self { standard, header })
     }
 
@@ -66,30 +202,6 @@ impl Signers {
     }
 }
 
-impl KeyedMac {
-    fn new(config: &HmacConfig) -> Option<Self> {
-        let key = config.secret.reveal().as_bytes();
-        match config.algorithm {
-            HmacAlgorithm::Sha256 => Hmac::new_from_slice(key).ok().map(Self::Sha256),
-            HmacAlgorithm::Sha512 => Hmac::new_from_slice(key).ok().map(Self::Sha512),
-        }
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(mac) => mac.update(bytes),
-            Self::Sha512(mac) => mac.update(bytes),
-        }
-    }
-
-    fn finalize(self) -> Vec<u8> {
-        match self {
-            Self::Sha256(mac) => mac.finalize().into_bytes().to_vec(),
-            Self::Sha512(mac) => mac.finalize().into_bytes().to_vec(),
-        }
-    }
-}
-
 /// The key bytes of a `sign_secret`: the base64 after `whsec_`, as Standard Webhooks writes it, else the text.
 fn sign_key(secret: &Secret) -> Vec<u8> {
     let encoded = secret.reveal().strip_prefix("whsec_");
@@ -101,17 +213,19 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 /// time is that of the attempt, so that a late one is believed, too. Signatures by several secrets stand side by side, with
 /// a space between them.
 fn standard(
-    macs: &[Hmac<Sha256>],
+    keys: &[hmac::Key],
     message: &LeasedMessage,
     now_s: i64,
     headers: &mut HeaderMap,
 ) -> Result<(), String> {
     let begin = format!("{}.{now_s}.", message.idempotency_key);
-    let signature = |mac: &Hmac<Sha256>| {
-        let signed = mac.clone().chain_update(begin.as_bytes()).chain_update(&message.body);
-        format!("v1,{}", STANDARD.encode(signed.finalize().into_bytes()))
+    let signature = |key: &hmac::Key| {
+        let mut mac = hmac::Context::with_key(key);
+        mac.update(begin.as_bytes());
+        mac.update(&message.body);
+        format!("v1,{}", STANDARD.encode(mac.sign()))
     };
-    let signatures: Vec<String> = macs.iter().map(signature).collect();
+    let signatures: Vec<String> = keys.iter().map(signature).collect();
     headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
     headers.insert("webhook-timestamp", HeaderValue::from(now_s));
     headers.insert("webhook-signature", value("webhook-signature", &signatures.join(" "))?);
@@ -119,15 +233,24 @@ fn standard(
 }
 
 impl HeaderSigner {
+    fn new(config: HmacConfig) -> Result<Self, String> {
+        let algorithm = match config.algorithm {
+            HmacAlgorithm::Sha256 => hmac::HMAC_SHA256,
+            HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
+        };
+        let key = hmac::Key::new(algorithm, config.secret.reveal().as_bytes());
+        Ok(Self { signed: HmacTemplate::parse(&config.signed)?, key, config })
+    }
+
     fn sign(&self, message: &LeasedMessage, now_s: i64, headers: &mut HeaderMap) -> Result<(), String> {
-        let (config, mut mac) = (&self.config, self.keyed.clone());
+        let (config, mut mac) = (&self.config, hmac::Context::with_key(&self.key));
         let attempted = Attempted { now_s, idempotency_key: &message.idempotency_key, body: &message.body };
         self.signed
-            .each(&attempted, || values::of_message(message), |bytes| mac.update(bytes))
+            .each(&attempted, || of_message(message), |bytes| mac.update(bytes))
             .map_err(|why| format!("hmac.signed: {why}"))?;
         let signature = match config.encoding {
-            HmacEncoding::Hex => hex::encode(mac.finalize()),
-            HmacEncoding::Base64 => STANDARD.encode(mac.finalize()),
+            HmacEncoding::Hex => hex::encode(mac.sign()),
+            HmacEncoding::Base64 => STANDARD.encode(mac.sign()),
         };
         let signature = format!("{}{signature}", config.prefix);
         headers.insert(name(&config.header)?, value(&config.header, &signature)?);
@@ -140,4 +263,64 @@ impl HeaderSigner {
 
 fn name(text: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(text.as_bytes()).map_err(|_| format!("`{text}` is not a header name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::destinations::tests::message;
+
+    #[test]
+    fn a_message_that_was_made_up_has_the_names_of_a_real_one() {
+        fn names(value: &Value) -> Vec<String> {
+            let Value::Object(values) = value else { return Vec::new() };
+            let inner = values.iter().map(|(name, value)| (name, names(value)));
+            inner.flat_map(|(name, below)| std::iter::once(name.clone()).chain(below)).collect()
+        }
+        for sample in samples() {
+            assert_eq!(names(&sample), names(&of_message(&message())));
+        }
+    }
+
+    fn signed(text: &str, body: &[u8]) -> Result<Vec<u8>, String> {
+        let [values, _] = samples();
+        let attempted = Attempted { now_s: 7, idempotency_key: "key-1", body };
+        let mut all = Vec::new();
+        let template = HmacTemplate::parse(text)?;
+        template.each(&attempted, || values.clone(), |bytes| all.extend_from_slice(bytes))?;
+        Ok(all)
+    }
+
+    #[test]
+    fn what_is_signed_is_the_template_with_the_body_to_the_byte() {
+        #[track_caller]
+        fn check(text: &str, body: &[u8], want: &[u8]) {
+            assert_eq!(signed(text, body).unwrap(), want, "{text}");
+        }
+        check("{{ body }}", b"{\"a\":1}", b"{\"a\":1}");
+        check("{{body}}", b"\xff\x00\xfe", b"\xff\x00\xfe");
+        check("{{ timestamp }}.{{ body }}", b"\xc3", b"7.\xc3");
+        check("{{ timestamp }}\n{{ body }}\n", b"b", b"7\nb\n");
+        check("v0:{{ idempotency_key }}:{{ body }}:{{ body }}", b"b", b"v0:key-1:b:b");
+        check("{{ timestamp + 0 }}\n{{ idempotency_key | upper }}\n{{ body }}", b"b", b"7\nKEY-1\nb");
+        check("{% if timestamp %}{{ timestamp }}{% endif %}.{{ body }}", b"b", b"7.b");
+        check("{{ event.id }}/{{ message.id }}{{ body }}", b"<&\"", b"event-1/1<&\"");
+        check("{\"t\":{{ timestamp }},\"b\":{{ body }}}", b"1", b"{\"t\":7,\"b\":1}");
+        // What looks like a template in a body stays what it is.
+        check("{{ body }}", b"{{ timestamp }}", b"{{ timestamp }}");
+    }
+
+    #[test]
+    fn a_body_that_does_not_stand_alone_is_an_error() {
+        for text in [
+            "{{ body | upper }}",
+            "{{ timestamp }}{{ body ~ 'x' }}",
+            "{% if body %}x{% endif %}",
+            "{{ 'body' }}{{ nothing }}",
+        ] {
+            assert!(signed(text, b"b").is_err(), "{text}");
+        }
+        assert!(HmacTemplate::parse("{% if timestamp %}{{ body }}{% endif %}").is_err());
+        assert!(!HmacTemplate::parse("{{ timestamp }}").unwrap().has_body());
+    }
 }

@@ -1,10 +1,11 @@
-//! One connection that speaks HTTP/1.1: one request at a time, each in the task that makes the call.
+//! One connection that speaks HTTP/1.1: one request at a time, each in the task that makes the call; and the idle
+//! connections of one destination.
 //!
 //! A request goes out on a connection at most once. Whether any byte of it left decides what its failure means.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -14,27 +15,30 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, sleep_until};
 
-use super::connect::Stream;
-use super::wire::Seen;
+use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::call::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
+use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, words};
 
 /// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
+/// The part of a connection that moves bytes.
+type HttpConnection = Box<Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>>;
+
 /// A connection. Dropping it closes it.
 pub(crate) struct Link {
-    pub origin: Arc<Origin>,
+    pub(crate) origin: Arc<Origin>,
     /// The time from which it has been idle for too long to be used.
-    pub(super) idle_until: Instant,
-    pub(super) made_at: Instant,
+    pub(crate) idle_until: Instant,
+    pub(crate) made_at: Instant,
     sender: SendRequest<Full<Bytes>>,
     /// The part that moves bytes; `None` once it has ended.
-    connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    connection: Option<HttpConnection>,
     seen: Arc<Seen>,
 }
 
@@ -42,14 +46,16 @@ pub(crate) struct Link {
 pub(crate) enum Lost {
     /// No byte of it left, and here it is again.
     Unsent(Box<Request<Full<Bytes>>>, String),
-    /// No byte of it left.
-    NotSent(String),
-    /// The destination may have it.
-    Unknown(String),
+    /// It cannot be made again.
+    Failed(CallFailure),
 }
 
 impl Link {
-    pub(crate) async fn new(origin: &Arc<Origin>, stream: Stream, seen: Arc<Seen>) -> hyper::Result<Self> {
+    pub(crate) async fn new(
+        origin: &Arc<Origin>,
+        stream: Box<dyn Stream>,
+        seen: Arc<Seen>,
+    ) -> hyper::Result<Self> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         let connection = Some(Box::new(connection));
@@ -67,9 +73,9 @@ impl Link {
         };
         let (request, why) = (lost.take_message(), words(lost.error()));
         Err(match request {
-            _ if self.seen.is_sent() => Lost::Unknown(why),
+            _ if self.seen.is_sent() => Lost::Failed(CallFailure::Unknown(why)),
             Some(request) => Lost::Unsent(Box::new(request), why),
-            None => Lost::NotSent(why),
+            None => Lost::Failed(CallFailure::NotSent(why)),
         })
     }
 
@@ -108,7 +114,7 @@ impl Link {
 
     /// True when another request may follow, after the whole answer was read. Not when the destination refused that,
     /// when it did not take the whole request, or when it sent more than it had announced.
-    pub(super) async fn can_be_used_again(&mut self) -> bool {
+    pub(crate) async fn can_be_used_again(&mut self) -> bool {
         poll_fn(|cx| {
             move_bytes(&mut self.connection, cx);
             Poll::Ready(())
@@ -119,7 +125,7 @@ impl Link {
 }
 
 /// The time that a connection may idle after an answer with these headers.
-pub(super) fn idle_for(headers: &HeaderMap) -> Duration {
+pub(crate) fn idle_for(headers: &HeaderMap) -> Duration {
     let said = headers.get(&KEEP_ALIVE).and_then(|value| value.to_str().ok());
     let timeout_s = said.and_then(|said| {
         said.split(',').find_map(|part| {
@@ -133,10 +139,7 @@ pub(super) fn idle_for(headers: &HeaderMap) -> Duration {
 }
 
 /// Moves bytes while `work` waits for them.
-async fn drive<T>(
-    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
-    work: impl Future<Output = T>,
-) -> T {
+async fn drive<T>(connection: &mut Option<HttpConnection>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
         move_bytes(connection, cx);
@@ -146,14 +149,93 @@ async fn drive<T>(
 }
 
 /// A connection that has ended is dropped, which hands back what it had not begun.
-fn move_bytes(
-    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
-    cx: &mut std::task::Context<'_>,
-) {
+fn move_bytes(connection: &mut Option<HttpConnection>, cx: &mut std::task::Context<'_>) {
     if let Some(moving) = connection
         && Pin::new(moving).poll(cx).is_ready()
     {
         *connection = None;
+    }
+}
+
+/// Keeps connections between calls.
+pub(crate) struct LinkPool {
+    idle_n_max: usize,
+    state: Mutex<IdleLinks>,
+}
+
+#[derive(Default)]
+struct IdleLinks {
+    /// The one that was used last is the last.
+    links: Vec<Link>,
+    /// Closes what has been idle for too long, while there is any.
+    closing: JoinSet<()>,
+    is_watched: bool,
+}
+
+impl LinkPool {
+    pub(crate) fn new(idle_n_max: usize) -> Arc<Self> {
+        Arc::new(Self { idle_n_max, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, IdleLinks> {
+        // A list of whole connections, whatever panicked beside it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection to `origin` that has not been idle for too long.
+    pub(crate) fn take(&self, origin: &Origin) -> Option<Link> {
+        loop {
+            let link = {
+                let links = &mut self.state().links;
+                let at = links.iter().rposition(|link| *link.origin == *origin)?;
+                links.remove(at)
+            };
+            if link.idle_until > Instant::now() {
+                return Some(link);
+            }
+        }
+    }
+
+    /// Keeps a connection until `link.idle_until`.
+    pub(crate) fn put(self: &Arc<Self>, link: Link) {
+        let is_late = link.idle_until <= Instant::now();
+        if self.idle_n_max == 0 || is_late {
+            return;
+        }
+        let mut state = self.state();
+        // Closed after the lock is released, so that no caller waits for it.
+        let oldest = (state.links.len() >= self.idle_n_max).then(|| state.links.remove(0));
+        state.links.push(link);
+        if !state.is_watched {
+            state.is_watched = true;
+            while state.closing.try_join_next().is_some() {}
+            state.closing.spawn(watch(Arc::downgrade(self)));
+        }
+        drop(state);
+        drop(oldest);
+    }
+
+    /// Closes what has been idle for too long; says when to look again, if anything is left.
+    fn close(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let closed: Vec<Link> = state.links.extract_if(.., |link| link.idle_until <= now).collect();
+        let next = state.links.iter().map(|link| link.idle_until).min();
+        state.is_watched = next.is_some();
+        drop(state);
+        drop(closed);
+        next
+    }
+
+    #[cfg(test)]
+    pub(crate) fn idle_n(&self) -> usize {
+        self.state().links.len()
+    }
+}
+
+async fn watch(pool: Weak<LinkPool>) {
+    while let Some(next) = pool.upgrade().and_then(|pool| pool.close()) {
+        sleep_until(next).await;
     }
 }
 

@@ -1,23 +1,144 @@
-//! The lean client against destinations that misbehave byte by byte.
+//! Tests of the lean client against a destination that does with each connection what a script says, byte by byte; with
+//! TLS and without.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use hyper_util::client::legacy::connect::dns::Name;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use reqwest::Url;
+use rustls::ClientConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tower::service_fn;
 
-use super::caller::{Lean, LeanOptions, LeanStop};
-use super::connect::Lookup;
-use super::destination_for_tests::ScriptStep::{
-    self, Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait,
-};
-use super::destination_for_tests::TestDestination;
+use super::{Lean, LeanStop, Lookup, system_lookup};
 use crate::destinations::kinds::http::address::Address;
-use crate::destinations::kinds::http::call::{Call, CallFailure, HttpAnswer};
+use crate::destinations::kinds::http::client::{Call, CallFailure, CallerOptions, HttpAnswer, tls};
+use crate::policy::tests::config;
+use ScriptStep::{Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait};
+use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, UnknownPolicy};
 use hooklatch_core::net::Allowed;
+
+/// Longest time that a test waits for what must happen.
+const BOUND: Duration = Duration::from_secs(20);
+
+/// One thing that a destination does with a connection. After the last one it is closed.
+#[derive(Clone)]
+pub(crate) enum ScriptStep {
+    /// Takes one whole request.
+    Take,
+    /// Takes the head of a request only.
+    TakeHead,
+    Say(&'static str),
+    SayOften(&'static str),
+    Close,
+    Reset,
+    /// Waits until the caller has closed it.
+    Wait,
+    /// Says that everything before is done.
+    Tell,
+}
+
+#[derive(Default)]
+struct TestCounts {
+    connections_n: AtomicUsize,
+    requests_n: AtomicUsize,
+    /// Connections that the destination is done with.
+    ended: Notify,
+}
+
+/// Runs until dropped. The first connection goes by the first script and so on; the last one is for all others.
+pub(crate) struct TestDestination {
+    pub(crate) addr: SocketAddr,
+    counts: Arc<TestCounts>,
+    _running: JoinSet<()>,
+}
+
+impl TestDestination {
+    pub(crate) async fn start(scripts: &[&[ScriptStep]]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (addr, counts) = (listener.local_addr().unwrap(), Arc::<TestCounts>::default());
+        let mut running = JoinSet::new();
+        let mut scripts: Vec<Vec<ScriptStep>> = scripts.iter().map(|script| script.to_vec()).collect();
+        let counted = Arc::clone(&counts);
+        running.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                counted.connections_n.fetch_add(1, Ordering::SeqCst);
+                let script = if scripts.len() > 1 { scripts.remove(0) } else { scripts[0].clone() };
+                connections.spawn(act(stream, script, Arc::clone(&counted)));
+            }
+        });
+        Self { addr, counts, _running: running }
+    }
+
+    /// Connections and requests so far.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let counts = &self.counts;
+        (counts.connections_n.load(Ordering::SeqCst), counts.requests_n.load(Ordering::SeqCst))
+    }
+
+    /// Waits until it is done with a connection.
+    pub(crate) async fn ended(&self) {
+        timeout(BOUND, self.counts.ended.notified())
+            .await
+            .expect("the destination is done with a connection");
+    }
+}
+
+async fn act(mut stream: TcpStream, script: Vec<ScriptStep>, counts: Arc<TestCounts>) {
+    for act in script {
+        match act {
+            ScriptStep::Take => {
+                if !take(&mut stream, true).await {
+                    break;
+                }
+                counts.requests_n.fetch_add(1, Ordering::SeqCst);
+            }
+            ScriptStep::TakeHead => drop(take(&mut stream, false).await),
+            ScriptStep::Say(text) => drop(stream.write_all(text.as_bytes()).await),
+            ScriptStep::SayOften(text) => while stream.write_all(text.as_bytes()).await.is_ok() {},
+            ScriptStep::Close => drop(stream.shutdown().await),
+            ScriptStep::Reset => stream.set_zero_linger().unwrap(),
+            ScriptStep::Wait => while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {},
+            ScriptStep::Tell => counts.ended.notify_one(),
+        }
+    }
+    drop(stream);
+    counts.ended.notify_one();
+}
+
+/// Reads the head of a request, and its body if wanted. False when the connection is over.
+async fn take(stream: &mut TcpStream, is_whole: bool) -> bool {
+    let mut read = Vec::new();
+    let mut left_n = None;
+    while left_n != Some(0) {
+        let Ok(byte) = stream.read_u8().await else { return false };
+        if let Some(left_n) = &mut left_n {
+            *left_n -= 1;
+            continue;
+        }
+        read.push(byte);
+        if read.ends_with(b"\r\n\r\n") {
+            let head = String::from_utf8(read.clone()).unwrap().to_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+            left_n =
+                Some(if is_whole { length.map_or(0, |length| length.parse().unwrap()) } else { 0_usize });
+        }
+    }
+    true
+}
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
@@ -26,8 +147,12 @@ fn lean() -> Lean {
 }
 
 fn lean_keeping(idle_n_max: usize) -> Lean {
-    let allowed = None;
-    Lean::new(LeanOptions { allowed, tls: None, connect_timeout: Duration::from_secs(2), idle_n_max })
+    Lean::new(system_lookup(None), &options(None, idle_n_max))
+}
+
+fn options(tls: Option<ClientConfig>, idle_n_max: usize) -> CallerOptions {
+    let (connect_timeout, version) = (Duration::from_secs(2), HttpVersion::Auto);
+    CallerOptions { tls, connect_timeout, idle_n_max, proxy: None, version, allowed: None }
 }
 
 /// One call: the status and the body, or what became of it.
@@ -276,8 +401,13 @@ async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     let (public, private) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 2], 0)));
     let addresses = Arc::new(Mutex::new(vec![private, public, private, public]));
     let allowed = Arc::new(Allowed::new(&["127.0.0.1".to_owned()]));
-    let lookup = Lookup::Scripted(allowed, Arc::clone(&addresses));
-    let lean = Lean::looking_up(lookup, None, Duration::from_secs(2), 4);
+    let scripted = Arc::clone(&addresses);
+    let lookup = Lookup::new(service_fn(move |name: Name| {
+        let found = scripted.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let permitted = hooklatch_core::net::permitted(&allowed, name.as_str(), found.into_iter());
+        std::future::ready(permitted.map(Vec::into_iter).map_err(Into::into))
+    }));
+    let lean = Lean::new(lookup, &options(None, 4));
     let url = format!("http://far.test:{}/", destination.addr.port());
     let call = || called_with(&lean, &url, Method::POST, Bytes::new(), 5_000);
     assert_eq!(call().await, "200 {}");
@@ -338,4 +468,112 @@ async fn a_call_that_is_cut_off_closes_its_connection() {
     assert!(cut.is_err());
     destination.ended().await;
     assert_eq!((destination.counts(), lean.pool.idle_n()), ((1, 1), 0));
+}
+
+/// A destination with TLS in front of it. Runs until dropped.
+struct TlsFront {
+    url: String,
+    ca_pem: String,
+    destination: TestDestination,
+    /// A connection of the destination was closed, and the caller got the close.
+    closed: Arc<Notify>,
+    _running: JoinSet<()>,
+}
+
+impl TlsFront {
+    async fn start(protocols: &[&str], scripts: &[&[ScriptStep]]) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &ca).unwrap().der().clone();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        server.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+        let (destination, closed) = (TestDestination::start(scripts).await, Arc::<Notify>::default());
+        let (behind, tell) = (destination.addr, Arc::clone(&closed));
+        let (acceptor, mut running) = (TlsAcceptor::from(Arc::new(server)), JoinSet::new());
+        running.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acceptor, tell) = (acceptor.clone(), Arc::clone(&tell));
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let (mut from_caller, mut to_caller) = split(stream);
+                    let (mut from_behind, mut to_behind) =
+                        TcpStream::connect(behind).await.unwrap().into_split();
+                    let back = async {
+                        drop(copy(&mut from_behind, &mut to_caller).await);
+                        drop(to_caller.shutdown().await);
+                        tell.notify_one();
+                    };
+                    drop(tokio::join!(copy(&mut from_caller, &mut to_behind), back));
+                });
+            }
+        });
+        Self { url, ca_pem: ca.pem(), destination, closed, _running: running }
+    }
+
+    fn lean(&self, ca_pem: &str) -> Lean {
+        let mut config = DestinationConfig { url: self.url.clone(), ..config(UnknownPolicy::Retry) };
+        config.http.tls.ca = Some(Secret::new(ca_pem));
+        Lean::new(system_lookup(None), &options(tls(&config).unwrap(), 4))
+    }
+
+    async fn called(&self, lean: &Lean) -> Result<u16, &'static str> {
+        let address = Address::new(Url::parse(&self.url).unwrap()).unwrap();
+        let headers = HeaderMap::from_iter([(http::header::DATE, http::HeaderValue::from_static("today"))]);
+        let (method, body, timeout) = (Method::POST, Bytes::from_static(b"{}"), Duration::from_secs(5));
+        let mut call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };
+        match lean.call(&mut call).await {
+            Ok(answered) => Ok(answered.code),
+            Err(LeanStop::Http2) => {
+                assert_eq!(call.headers.keys().collect::<Vec<_>>(), [http::header::DATE], "as it was");
+                Err("http2")
+            }
+            Err(LeanStop::Failed(CallFailure::NotSent(_))) => Err("not sent"),
+            Err(LeanStop::Failed(_)) => Err("failed otherwise"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_is_used_again_and_one_that_was_closed_is_not() {
+    let scripts: [&[ScriptStep]; 2] = [&[Take, Say(OK), Take, Say(OK), Close, Wait], &[Take, Say(OK), Wait]];
+    let front = TlsFront::start(&["http/1.1"], &scripts).await;
+    let lean = front.lean(&front.ca_pem);
+    for _ in 0..2 {
+        assert_eq!(front.called(&lean).await, Ok(200));
+    }
+    assert_eq!(front.destination.counts(), (1, 2), "whatever TLS itself had to say meanwhile");
+    front.closed.notified().await;
+    assert_eq!(front.called(&lean).await, Ok(200));
+    assert_eq!(front.destination.counts(), (2, 3));
+}
+
+#[tokio::test]
+async fn a_destination_that_prefers_http_2_gets_no_request() {
+    let front = TlsFront::start(&["h2", "http/1.1"], &[&[Wait]]).await;
+    assert_eq!(front.called(&front.lean(&front.ca_pem)).await, Err("http2"));
+    assert_eq!(front.destination.counts().1, 0);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_believed_or_of_another_name_leaves_the_call_unsent() {
+    let (front, other) =
+        (TlsFront::start(&["http/1.1"], &[&[Wait]]).await, TlsFront::start(&["http/1.1"], &[&[Wait]]).await);
+    assert_eq!(front.called(&front.lean(&other.ca_pem)).await, Err("not sent"));
+    let by_address = TlsFront { url: front.url.replace("localhost", "127.0.0.1"), ..front };
+    assert_eq!(by_address.called(&by_address.lean(&by_address.ca_pem)).await, Err("not sent"));
+    assert_eq!(by_address.destination.counts(), (0, 0));
 }

@@ -1,9 +1,37 @@
-//! The times at which messages are due that this node itself has put back: no other source has them.
+//! When to try again: pauses after a failure and between looks, and the times at which messages are due that this node
+//! itself has put back, which no other source has.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use hooklatch_core::stop::pass;
+
+/// Upper bound of the first wait after a failure, and of any.
+pub(crate) const PAUSE_MS: (u64, u64) = (100, 5_000);
+/// Waits after the `failures_n`th failure in a row: exponential.
+pub(crate) async fn pause(failures_n: u32) {
+    pass(pause_for(failures_n)).await;
+}
+
+/// Returns how long to wait after the `failures_n`th failure in a row.
+pub(crate) fn pause_for(failures_n: u32) -> Duration {
+    let (first_ms, max_ms) = PAUSE_MS;
+    jittered(first_ms.saturating_mul(1 << failures_n.saturating_sub(1).min(20)).min(max_ms))
+}
+
+/// Between half and all of `bound_ms`, at least a millisecond: nodes must not march in step.
+pub(crate) fn jittered(bound_ms: u64) -> Duration {
+    let half_ms = bound_ms.max(2) / 2;
+    Duration::from_millis(half_ms + fastrand::u64(..=half_ms))
+}
+
+/// Waits between half and all of `bound_ms`.
+pub(crate) async fn wait(bound_ms: u64) {
+    pass(jittered(bound_ms)).await;
+}
 
 /// Time that may be lost where times are rounded. Milliseconds.
 const ROUNDED_MS: i64 = 2;
@@ -12,10 +40,10 @@ const DUE_TIMES_N_MAX: usize = 10_000;
 
 /// Due times, by the node's steady clock.
 #[derive(Default)]
-pub struct DueTimes {
+pub(crate) struct DueTimes {
     at_ms: Mutex<BTreeSet<i64>>,
     /// Notified when the next look is due sooner than was planned.
-    pub(super) replan: Notify,
+    pub(crate) replan: Notify,
 }
 
 impl DueTimes {
@@ -25,7 +53,7 @@ impl DueTimes {
 
     /// Remembers when a message is due that was just put back: as long from now as it was put back for, which is no
     /// earlier than the database will have it.
-    pub fn remember(&self, now_ms: i64, put_back_for_ms: i64) {
+    pub(crate) fn remember(&self, now_ms: i64, put_back_for_ms: i64) {
         let mut at_ms = self.at_ms();
         at_ms.insert(now_ms.saturating_add(put_back_for_ms).saturating_add(ROUNDED_MS));
         if at_ms.len() > DUE_TIMES_N_MAX {
@@ -36,12 +64,12 @@ impl DueTimes {
     }
 
     /// Returns how long until the next of those is due.
-    pub(super) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
+    pub(crate) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
         self.at_ms().first().map(|at_ms| at_ms.saturating_sub(now_ms))
     }
 
     /// Forgets what is due by now: it is looked for.
-    pub(super) fn forget_until(&self, now_ms: i64) {
+    pub(crate) fn forget_until(&self, now_ms: i64) {
         let mut at_ms = self.at_ms();
         *at_ms = at_ms.split_off(&now_ms.saturating_add(1));
     }
@@ -50,6 +78,35 @@ impl DueTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_are_never_shorter_than_half() {
+        let (first_ms, max_ms) = PAUSE_MS;
+        for (failures_n, bound_ms) in [
+            (0, first_ms),
+            (1, first_ms),
+            (2, 200),
+            (3, 400),
+            (6, 3_200),
+            (7, max_ms),
+            (60, max_ms),
+            (u32::MAX, max_ms),
+        ] {
+            for _ in 0..50 {
+                let ms = u64::try_from(pause_for(failures_n).as_millis()).unwrap();
+                assert!((bound_ms / 2..=bound_ms).contains(&ms), "{failures_n}: {ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_jittered_pause_is_never_zero() {
+        for bound_ms in [0, 1, 2] {
+            assert!(jittered(bound_ms) >= Duration::from_millis(1), "{bound_ms}");
+        }
+        let spread: std::collections::BTreeSet<_> = (0..100).map(|_| jittered(10_000)).collect();
+        assert!(spread.len() > 20, "nodes must not march in step");
+    }
 
     #[test]
     fn the_soonest_is_first_and_past_times_are_forgotten() {
