@@ -6,7 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::operation::EventFilter;
+use super::order::number_or_null;
 use hooklatch_core::types::{EventState, MessageId, MessageState};
+use hooklatch_core::words;
 
 /// Most events of one question.
 pub const WHAT_IF_N_MAX: u32 = 100;
@@ -22,11 +24,7 @@ pub struct WhatIfOrder {
     #[schemars(schema_with = "any_filter")]
     pub filter: EventFilter,
     /// Most events; 20 by default.
-    #[serde(
-        default,
-        deserialize_with = "super::whole::number_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "number_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub limit: Option<i64>,
     /// `next` of an earlier answer: the events behind those that it was about.
@@ -86,38 +84,38 @@ const NOT_UNDONE: [&str; 4] = [
     "they met the tables as they are now, with what was written for the event before: a row that they insert may be there",
 ];
 
-/// Result of the comparison for one event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhatIfVerdict {
-    /// The same state and the same effects would follow.
-    Unchanged,
-    /// Something else would follow.
-    Changed,
-    /// No handler was run; `why` is the reason.
-    NotRun,
+words! {
+    /// Result of the comparison for one event.
+    WhatIfVerdict {
+        /// The same state and the same effects would follow.
+        Unchanged = "unchanged",
+        /// Something else would follow.
+        Changed = "changed",
+        /// No handler was run; `why` is the reason.
+        NotRun = "not_run",
+    }
 }
 
-/// The result of the handlers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhatIfSaid {
-    /// Effects, or that there are none.
-    Handled,
-    /// Nothing is to be done.
-    Ignored,
-    /// It is refused for good.
-    Refused,
-    /// It failed for now.
-    Retry,
-    /// A handler panicked; `why` has its words.
-    Panicked,
-    /// A handler took longer than `server.handler_timeout_ms`.
-    TookTooLong,
-    /// Not run: all its handlers want the newest version of its object alone, and it is not that.
-    Superseded,
-    /// Not run; `why` is the reason.
-    NotRun,
+words! {
+    /// The result of the handlers.
+    WhatIfSaid {
+        /// Effects, or that there are none.
+        Handled = "handled",
+        /// Nothing is to be done.
+        Ignored = "ignored",
+        /// It is refused for good.
+        Refused = "refused",
+        /// It failed for now.
+        Retry = "retry",
+        /// A handler panicked; `why` has its words.
+        Panicked = "panicked",
+        /// A handler took longer than `server.handler_timeout_ms`.
+        TookTooLong = "took_too_long",
+        /// Not run: all its handlers want the newest version of its object alone, and it is not that.
+        Superseded = "superseded",
+        /// Not run; `why` is the reason.
+        NotRun = "not_run",
+    }
 }
 
 /// What was assumed for handlers that want the newest version of an object alone.
@@ -168,59 +166,19 @@ pub struct WhatIfEvent {
     pub hidden_effects_n: u64,
 }
 
-/// How an effect that would follow now compares with the one that was committed under its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhatIfChange {
-    /// It was not committed.
-    New,
-    /// It was committed and would not follow now.
-    Gone,
-    /// It is another call under the same key; `fields` lists the differences.
-    Other,
-    /// What was committed cannot be read, so the difference is unknown.
-    Unknown,
-    /// It is the same call.
-    Same,
-}
-
-impl WhatIfChange {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Gone => "gone",
-            Self::Other => "other",
-            Self::Unknown => "unknown",
-            Self::Same => "same",
-        }
-    }
-}
-
-impl WhatIfSaid {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Handled => "handled",
-            Self::Ignored => "ignored",
-            Self::Refused => "refused",
-            Self::Retry => "retry",
-            Self::Panicked => "panicked",
-            Self::TookTooLong => "took_too_long",
-            Self::Superseded => "superseded",
-            Self::NotRun => "not_run",
-        }
-    }
-}
-
-impl WhatIfVerdict {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unchanged => "unchanged",
-            Self::Changed => "changed",
-            Self::NotRun => "not_run",
-        }
+words! {
+    /// How an effect that would follow now compares with the one that was committed under its key.
+    WhatIfChange {
+        /// It was not committed.
+        New = "new",
+        /// It was committed and would not follow now.
+        Gone = "gone",
+        /// It is another call under the same key; `fields` lists the differences.
+        Other = "other",
+        /// What was committed cannot be read, so the difference is unknown.
+        Unknown = "unknown",
+        /// It is the same call.
+        Same = "same",
     }
 }
 
