@@ -6,11 +6,11 @@
 //!
 //! In reading order: `page.rs` is common to all lists; `event.rs`, `provider.rs` and `server.rs` are the views; `order.rs`
 //! and `operation.rs` the orders, on one and on many; `judgement.rs` the risk of an act, and with `message_judgement/` and
-//! `judged_event/` the sentences about it; `etag.rs` the version that a decision is about; `what_if.rs` what handlers would
-//! make of events, `doctor.rs` what a live system shows and why a request is verified. `routes.rs` is the list of routes,
-//! and `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+//! `judged_event/` the sentences about it; `etag.rs` the version that a decision is about; `diagnosis.rs` what changes nothing
+//! and shows what is or would be. `routes.rs` is the list of routes, and `document.rs` makes `openapi.json` of it. Nothing
+//! here reads a database or a socket.
 
-mod doctor;
+mod diagnosis;
 mod document;
 mod etag;
 mod event;
@@ -23,9 +23,8 @@ mod page;
 mod provider;
 mod routes;
 mod server;
-mod what_if;
 
-pub use doctor::*;
+pub use diagnosis::*;
 pub use document::document;
 pub use etag::*;
 pub use event::*;
@@ -38,4 +37,3 @@ pub use page::*;
 pub use provider::*;
 pub use routes::*;
 pub use server::*;
-pub use what_if::*;
