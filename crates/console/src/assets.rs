@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use sha2::{Digest, Sha256};
 
-use super::trouble::PageError;
+use crate::page::PageError;
 
 /// A file that pages load.
-pub(super) struct Asset {
+pub(crate) struct Asset {
     /// Path below the console's own, with a piece of the digest of its text.
     pub path: String,
     media_type: &'static str,
@@ -25,15 +25,15 @@ impl Asset {
 }
 
 /// The style of every page.
-pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "css", "text/css; charset=utf-8", include_str!("assets/console.css"))
 });
 /// The script of every page; all works without it, and some of it better with it.
-pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });
 /// The icon in a browser's tab.
-pub(super) static ICON: LazyLock<Asset> =
+pub(crate) static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("assets/icon.svg")));
 
 /// The file of this path; a browser keeps it for a year, because another text has another path.

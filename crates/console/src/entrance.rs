@@ -3,16 +3,15 @@
 //! The cookie is `SameSite=Strict`, so that a link from another site opens a page of ours without it. Such a request is
 //! answered with a page that goes on to the same address by itself: the second request comes from us, and has the cookie.
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use maud::html;
 
-use super::contract::with_query;
-use super::parts::form;
-use super::parts::frame::{self, Frame, Place};
-use super::state::ConsoleState;
-use super::trouble::PageError;
+use crate::ConsoleState;
+use crate::page::{PageBody, PageError};
+use crate::parts::form;
+use crate::visit::with_query;
 use hooklatch_core::types::{Principal, SessionText};
 use hooklatch_operator::http::token_gate::{Presented, SESSION_MS};
 
@@ -28,52 +27,27 @@ const ARRIVED: &str = "arrived";
 /// Longest address to go to after signing in. Bytes.
 const TO_BYTES_MAX: usize = 2_048;
 
-/// Reason why the console asks a person to sign in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SignInReason {
-    /// Their session is over, or was ended elsewhere.
-    Ended,
-    /// The token that they signed in with was revoked.
-    Revoked,
-    /// They have signed out.
-    Out,
-    /// They have ended all sessions of their token.
-    Everywhere,
-    /// One request had several valid sessions.
-    Several,
-}
+/// Reasons why the console asks a person to sign in: the word in the address, and a sentence.
+const REASONS: [(&str, &str); 5] = [
+    (ENDED, "Your session has ended. Sign in again to go on."),
+    (REVOKED, "The token that you signed in with was revoked. Sign in with another one."),
+    (SIGNED_OUT, "You are signed out."),
+    (SIGNED_OUT_EVERYWHERE, "You are signed out everywhere: all sessions of this token have ended."),
+    (
+        SEVERAL,
+        "Your browser sent two valid sessions, so both were ended. Sign in again. If this happens again, another server on \
+         this host sets cookies for this one.",
+    ),
+];
+const ENDED: &str = "ended";
+const REVOKED: &str = "revoked";
+const SEVERAL: &str = "several";
+pub(crate) const SIGNED_OUT: &str = "out";
+pub(crate) const SIGNED_OUT_EVERYWHERE: &str = "everywhere";
 
-impl SignInReason {
-    const ALL: [Self; 5] = [Self::Ended, Self::Revoked, Self::Out, Self::Everywhere, Self::Several];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ended => "ended",
-            Self::Revoked => "revoked",
-            Self::Out => "out",
-            Self::Everywhere => "everywhere",
-            Self::Several => "several",
-        }
-    }
-
-    /// Reads what stands in an address.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == text)
-    }
-
-    /// One sentence for people.
-    pub(crate) const fn sentence(self) -> &'static str {
-        match self {
-            Self::Ended => "Your session has ended. Sign in again to go on.",
-            Self::Revoked => "The token that you signed in with was revoked. Sign in with another one.",
-            Self::Out => "You are signed out.",
-            Self::Everywhere => "You are signed out everywhere: all sessions of this token have ended.",
-            Self::Several => {
-                "Your browser sent two valid sessions, so both were ended. Sign in again. If this happens again, another \
-                 server on this host sets cookies for this one."
-            }
-        }
-    }
+/// The sentence about a reason that stands in an address.
+pub(crate) fn reason_sentence(word: &str) -> Option<&'static str> {
+    REASONS.iter().find(|(one, _)| *one == word).map(|(_, sentence)| *sentence)
 }
 
 fn cookie_name(state: &ConsoleState) -> &'static str {
@@ -81,7 +55,7 @@ fn cookie_name(state: &ConsoleState) -> &'static str {
 }
 
 /// The sessions that a browser presents.
-pub(super) fn sessions_of<'a>(state: &ConsoleState, headers: &'a HeaderMap) -> Vec<&'a str> {
+pub(crate) fn sessions_of<'a>(state: &ConsoleState, headers: &'a HeaderMap) -> Vec<&'a str> {
     cookies(headers, cookie_name(state))
 }
 
@@ -92,7 +66,7 @@ fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
 }
 
 /// One request has several valid sessions, and it is unknown which of them is the browser's own.
-pub(super) struct SeveralSessions;
+pub(crate) struct SeveralSessions;
 
 /// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
 pub(crate) async fn judged(
@@ -122,20 +96,20 @@ pub(crate) async fn judged(
 }
 
 /// Authenticates a request, or returns the response to send instead.
-pub(super) async fn authenticate(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
+pub(crate) async fn authenticate(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
     let target = AskedPage::of(parts);
     let judged = match judged(state, &parts.headers).await {
         Ok(judged) => judged,
-        Err(SeveralSessions) => return Err(Box::new(target.to_sign_in(state, Some(SignInReason::Several)))),
+        Err(SeveralSessions) => return Err(Box::new(target.to_sign_in(state, Some(SEVERAL)))),
     };
     let answer = match judged {
         Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
             form::go(&format!("{}{}", state.base, target.path))
         }
         Some(Presented::Good(principal)) => return Ok(principal),
-        Some(Presented::Away) => away(state),
-        Some(Presented::Revoked) => target.to_sign_in(state, Some(SignInReason::Revoked)),
-        Some(Presented::Expired | Presented::Wrong) => target.to_sign_in(state, Some(SignInReason::Ended)),
+        Some(Presented::Away) => away(),
+        Some(Presented::Revoked) => target.to_sign_in(state, Some(REVOKED)),
+        Some(Presented::Expired | Presented::Wrong) => target.to_sign_in(state, Some(ENDED)),
         None if target.is_get && !target.has_arrived && comes_from_elsewhere(&parts.headers) => {
             arrive(state, &target.path)
         }
@@ -166,25 +140,24 @@ impl AskedPage {
         Self { path: with_query(parts.uri.path(), &kept), has_arrived, is_get }
     }
 
-    fn to_sign_in(&self, state: &ConsoleState, reason: Option<SignInReason>) -> Response {
+    fn to_sign_in(&self, state: &ConsoleState, reason: Option<&str>) -> Response {
         if self.is_get {
             return form::go(&sign_in_address(state, Some(&self.path), reason));
         }
         let title = "nothing was done, because you are not signed in: sign in, go back and send it again";
-        let trouble = PageError::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
-        frame::lonely(state, &trouble)
+        PageError::new(StatusCode::UNAUTHORIZED, "not_signed_in", title).into_response()
     }
 }
 
 /// The address of the page for signing in, from where they go on to `to`.
-pub(super) fn sign_in_address(state: &ConsoleState, to: Option<&str>, why: Option<SignInReason>) -> String {
+pub(crate) fn sign_in_address(state: &ConsoleState, to: Option<&str>, why: Option<&str>) -> String {
     let to = to.filter(|to| *to != "/").and_then(own_path);
-    let values = [("to", to), ("why", why.map(SignInReason::as_str))];
+    let values = [("to", to), ("why", why)];
     format!("{}{}", state.base, with_query("/sign-in", &values))
 }
 
 /// The path of one of our own pages to go to after signing in; `None` for anything else.
-pub(super) fn own_path(to: &str) -> Option<&str> {
+pub(crate) fn own_path(to: &str) -> Option<&str> {
     let is_plain = to.len() <= TO_BYTES_MAX && to.bytes().all(|byte| byte.is_ascii_graphic());
     let mut parts = to.strip_prefix('/')?.split(['/', '?']);
     let first = parts.next().unwrap_or_default();
@@ -211,23 +184,24 @@ fn arrive(state: &ConsoleState, path: &str) -> Response {
     let body = html! {
         p { "You come from another site. " a href=(to) { "Go on to the page" } "." }
     };
-    frame::passing(&Frame { state, principal: None, place: Place::Elsewhere }, &to, &body)
+    PageBody::new("One moment", body).going_on_to(to).into_response()
 }
 
 /// The response while the database does not answer, so that no session can be checked.
-fn away(state: &ConsoleState) -> Response {
+fn away() -> Response {
     let title = "the database does not answer, so your session cannot be checked: try again in a moment";
-    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
-    frame::lonely(state, &PageError { retry_after_s: Some(5), ..trouble })
+    let mut error = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
+    error.retry_after_s = Some(5);
+    error.into_response()
 }
 
 /// Gives a browser its session, for as long as it is good.
-pub(super) fn with_session(state: &ConsoleState, response: Response, session: &SessionText) -> Response {
+pub(crate) fn with_session(state: &ConsoleState, response: Response, session: &SessionText) -> Response {
     with_cookie(state, response, session.reveal(), SESSION_MS / 1_000)
 }
 
 /// Takes a browser's session away.
-pub(super) fn without_session(state: &ConsoleState, response: Response) -> Response {
+pub(crate) fn without_session(state: &ConsoleState, response: Response) -> Response {
     with_cookie(state, response, "", 0)
 }
 

@@ -1,47 +1,93 @@
 //! The console: pages for people, served at `/` of the operator listener.
 //!
-//! It is a client of the contract (`api`), as the commands are: every page sends requests to `/v1` inside the process,
-//! as the person who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API,
-//! and nothing here holds the store. In reading order:
+//! It is a client of the contract, as the commands are: every page sends requests to `/v1` inside the process, as the person
+//! who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API, and nothing here
+//! holds the store. In reading order:
 //!
-//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request and the way to `/v1` (`contract.rs`);
-//!    `entrance.rs` authenticates it, by the cookie of a session; `trouble.rs` is an error, as a page.
-//! 2. `parts/` draws what several pages have: the frame, chips, times, tables, forms. `assets.rs` has the style and the
-//!    one script.
+//! 1. `visit.rs` is an authenticated request and the way to `/v1`; `entrance.rs` authenticates it, by the cookie of a
+//!    session; `page.rs` is what a handler returns, a page or an error, and the frame around both.
+//! 2. `parts/` draws what several pages have: chips, times, tables, forms. `assets.rs` has the style and the one script.
 //! 3. `pages/` has a file or a folder for each page, with its routes.
 
 mod assets;
-mod contract;
 mod entrance;
+mod page;
 mod pages;
 mod parts;
-mod state;
-mod trouble;
 mod visit;
 
 pub use parts::indented;
-pub use state::{ConsoleState, SignAgain, SignedAgain, SignedCopy};
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::Path;
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 
-use parts::frame;
-use trouble::PageError;
+use hooklatch_core::config::Secret;
+use hooklatch_core::types::{Clock, Name};
+use hooklatch_operator::http::token_gate::TokenGate;
+use page::PageError;
+
+/// State of the console: all that it needs of the app.
+pub struct ConsoleState {
+    /// The routes below `/v1`, for callers who are authenticated already.
+    pub contract: Router,
+    /// Configured providers, for filters.
+    pub providers: Vec<Name>,
+    /// Configured destinations, for filters.
+    pub destinations: Vec<Name>,
+    /// Checks the tokens and sessions of requests.
+    pub gate: Arc<TokenGate>,
+    pub clock: Clock,
+    /// Path under which a proxy shows the operator side, without a slash at its end; empty for none.
+    pub base: String,
+    /// True when browsers reach it over TLS alone.
+    pub is_secure: bool,
+    /// Name of the installation, where it has one.
+    pub server_name: Option<String>,
+    /// True when it is a test server.
+    pub is_test: bool,
+    /// The token that `serve --dev` uses for every request, because its users do not sign in.
+    pub everybodys: Option<Secret>,
+    /// Signs stored requests anew with `serve --dev`, whose secrets are published.
+    pub signed_again: Option<SignAgain>,
+}
+
+/// Makes the command that sends a request once more, or returns the reason why there is none.
+pub type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<SignedCopy, String> + Send + Sync>;
+
+/// The command that sends a request once more.
+pub struct SignedCopy {
+    pub command: String,
+    /// True when the receiver identifies it as the stored event; otherwise it can become a new one.
+    pub is_duplicate: bool,
+}
+
+/// A stored request that is to be signed anew.
+pub struct SignedAgain<'a> {
+    pub provider: &'a str,
+    pub event_id: &'a str,
+    pub event_type: &'a str,
+    pub body: &'a [u8],
+    /// Time at which it is signed. Unix seconds.
+    pub now_s: i64,
+}
 
 /// The console, for all paths that nothing else has.
 pub fn router(state: ConsoleState) -> Router {
     let state = Arc::new(state);
-    pages::routes().route("/assets/{file}", get(asset)).fallback(nothing).with_state(state)
+    pages::routes()
+        .route_layer(from_fn_with_state(Arc::clone(&state), visit::authenticated))
+        .merge(pages::open_routes())
+        .route("/assets/{file}", get(asset))
+        .fallback(async || PageError::not_found())
+        .layer(from_fn_with_state(Arc::clone(&state), page::framed))
+        .with_state(state)
 }
 
-async fn asset(State(state): State<Arc<ConsoleState>>, Path(file): Path<String>) -> Response {
-    assets::serve(&format!("/assets/{file}")).unwrap_or_else(|trouble| frame::lonely(&state, &trouble))
-}
-
-async fn nothing(State(state): State<Arc<ConsoleState>>) -> Response {
-    frame::lonely(&state, &PageError::not_found())
+async fn asset(Path(file): Path<String>) -> Result<Response, PageError> {
+    assets::serve(&format!("/assets/{file}"))
 }

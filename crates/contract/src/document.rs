@@ -4,19 +4,12 @@
 //! words as one `enum`, each variant of a union as a schema with a name of its own, pages and orders named after what they hold,
 //! and for each operation the statuses and headers that it answers.
 
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::routes::{ROUTES, RouteFacts};
-use super::{
-    ActivityView, AuditView, BacklogView, CountView, DestinationView, DoctorView, EventOrder, EventView,
-    ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
-    OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, PauseOrder,
-    ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
-    StatisticsView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView, WhatIfOrder,
-    WhatIfView,
-};
+use super::page::ProblemView;
+use super::routes::{ROUTES, RouteFacts, SchemaOf};
 use hooklatch_core::types::{DeliveryFilter, EventState, MessageState};
 
 /// The document that describes the API: `OpenAPI` 3.1, with JSON Schema 2020-12.
@@ -24,12 +17,13 @@ pub fn document() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
-    let named = named(&mut generator);
+    // Those that the text of a parameter or of a refusal refers to.
+    generator.subschema_for::<(DeliveryFilter, EventState, MessageState, ProblemView)>();
     let mut paths = Map::new();
     for route in ROUTES {
         let path = paths.entry(format!("/v1{}", route.path)).or_insert_with(|| json!({}));
         if let Some(path) = path.as_object_mut() {
-            path.insert(route.method.to_ascii_lowercase(), operation(route, &named));
+            path.insert(route.method.to_ascii_lowercase(), operation(route, &mut generator));
         }
     }
     let mut document = json!({
@@ -234,41 +228,12 @@ fn camel(word: &str) -> String {
     word.split('_').map(capital).collect()
 }
 
-/// The schemas by the names that routes use, each put where references lead.
-fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
-    let mut named = Map::new();
-    macro_rules! name {
-        ($($word:literal: $type:ty,)*) => {
-            $(named.insert($word.to_owned(), of::<$type>(generator));)*
-        };
-    }
-    name! {
-        "ActivityView": ActivityView, "BacklogView": BacklogView, "CountView": CountView,
-        "PauseOrder": PauseOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
-        "DeliveryFilter": DeliveryFilter, "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
-        "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationChoice": OperationChoice, "OperationOrder": OperationOrder, "OperationPreview": OperationPreview,
-        "OperationView": OperationView, "OrderResult": OrderResult, "Page<AuditView>": Page<AuditView>,
-        "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
-        "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,
-        "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
-        "Page<RejectedGroup>": Page<RejectedGroup>, "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
-        "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
-        "StatisticsView": StatisticsView, "TaughtView": TaughtView,
-        "TestEventOrder": TestEventOrder, "TestEventView": TestEventView, "TokenMade": TokenMade,
-        "TokenOrder": TokenOrder, "TokenView": TokenView, "ExplainOrder": ExplainOrder, "ExplainView": ExplainView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
-    }
-    named
-}
-
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
-    generator.subschema_for::<T>().to_value()
-}
-
-fn operation(route: &RouteFacts, named: &Map<String, Value>) -> Value {
-    let schema = |name: &str| named.get(name).cloned().unwrap_or_default();
+fn operation(route: &RouteFacts, generator: &mut SchemaGenerator) -> Value {
+    let mut json_of = |schema: SchemaOf| json!({ "application/json": { "schema": schema(generator) } });
+    let order = route.order.map(&mut json_of);
     let content = match route.answer {
-        "application/octet-stream" => json!({ "application/octet-stream": {} }),
-        name => json!({ "application/json": { "schema": schema(name) } }),
+        Some(answer) => json_of(answer),
+        None => json!({ "application/octet-stream": {} }),
     };
     let mut answer = json!({ "description": route.about, "content": content });
     if let Some(answer) = answer.as_object_mut().filter(|_| !headers(route).is_empty()) {
@@ -297,10 +262,8 @@ fn operation(route: &RouteFacts, named: &Map<String, Value>) -> Value {
         }
         None => drop(fields.insert("security".to_owned(), json!([]))),
     }
-    if let Some(order) = route.order {
-        let body =
-            json!({ "required": true, "content": { "application/json": { "schema": schema(order) } } });
-        fields.insert("requestBody".to_owned(), body);
+    if let Some(order) = order {
+        fields.insert("requestBody".to_owned(), json!({ "required": true, "content": order }));
     }
     operation
 }

@@ -3,10 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bulk::OperationChoice;
-use super::order::{EventAct, MessageAct};
+use super::judgement::OperationChoice;
+use super::order::{
+    EventAct, MessageAct, NAME_PATTERN, REASON_PATTERN, TEXT_PATTERN, number, numbers, time_or_null,
+};
 use hooklatch_core::figures::grouped;
 use hooklatch_core::types::{DeliveryFilter, EventState, MessageState};
+use hooklatch_core::words;
 
 /// A choice of messages. A field that is left out leaves nothing out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,22 +21,18 @@ pub struct MessageFilter {
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub destination: Option<String>,
     /// Provider that sent their event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub provider: Option<String>,
     /// Lane that they are in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
+    #[schemars(regex(pattern = TEXT_PATTERN))]
     pub lane: Option<String>,
     /// Those written before this time.
-    #[serde(
-        default,
-        deserialize_with = "super::whole::time_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "time_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub created_before_ms: Option<i64>,
 }
@@ -48,33 +47,25 @@ pub struct EventFilter {
     pub state: Option<EventState>,
     /// Provider that sent them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub provider: Option<String>,
     /// Type in the sender's words.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
+    #[schemars(regex(pattern = TEXT_PATTERN))]
     pub event_type: Option<String>,
     /// Object that they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
+    #[schemars(regex(pattern = TEXT_PATTERN))]
     pub object: Option<String>,
     /// Calls of which they have at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryFilter>,
     /// Those that were received at this time or later.
-    #[serde(
-        default,
-        deserialize_with = "super::whole::time_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "time_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub received_from_ms: Option<i64>,
     /// Those that were received before this time.
-    #[serde(
-        default,
-        deserialize_with = "super::whole::time_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "time_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub received_to_ms: Option<i64>,
 }
@@ -105,16 +96,16 @@ pub enum OperationSubject {
 #[serde(deny_unknown_fields)]
 pub struct OperationSteps {
     /// Rows of the first steps; the rest is the last step. Empty: everything is one step.
-    #[serde(default = "default_sizes", deserialize_with = "super::whole::numbers")]
+    #[serde(default = "default_sizes", deserialize_with = "numbers")]
     #[schemars(length(max = 8), inner(range(min = 1, max = 100_000)))]
     pub sizes: Vec<u64>,
     /// Most rows a second, 1 to 1,000.
-    #[serde(default = "default_per_s", deserialize_with = "super::whole::number")]
+    #[serde(default = "default_per_s", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 1_000))]
     pub per_s: u32,
     /// The operation stops by itself when more than this share of its calls failed; in the first of several steps, when
     /// any did. Percent; 100: only the first step stops it.
-    #[serde(default = "default_stop_percent", deserialize_with = "super::whole::number")]
+    #[serde(default = "default_stop_percent", deserialize_with = "number")]
     #[schemars(range(max = 100))]
     pub stop_percent: u32,
 }
@@ -158,14 +149,14 @@ pub struct OperationOrder {
     /// The act and its subjects.
     pub subject: OperationSubject,
     /// Number of rows of the preview: the operation is refused when the filter finds another number now.
-    #[serde(deserialize_with = "super::whole::number")]
+    #[serde(deserialize_with = "number")]
     #[schemars(range(min = 0, max = 9_007_199_254_740_991_u64))]
     pub counted_n: u64,
     /// `set` of the preview: the operation is refused when the filter finds other rows now, or when one of them was
     /// handled or sent since.
     pub set: String,
     /// Reason, for the audit log: 1 to 255 characters on one line.
-    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
     pub reason: String,
     /// Steps of an act that makes calls (`send`, `rerun`, `dispatch`). Left out: the default steps above 10 rows, and none
     /// below. Other acts have no steps, whatever is said here.
@@ -177,20 +168,20 @@ pub struct OperationOrder {
     pub again: bool,
 }
 
-/// State of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OperationState {
-    /// A second person has to approve it.
-    Waiting,
-    /// It runs, or waits for a node to go on with it.
-    Running,
-    /// It stopped by itself because too many of its calls failed; a person continues or cancels it.
-    Stopped,
-    /// All of its rows were acted on or passed over.
-    Done,
-    /// A person cancelled it, or it was not approved in time; what was done stays done.
-    Cancelled,
+words! {
+    /// State of an operation.
+    OperationState {
+        /// A second person has to approve it.
+        Waiting = "waiting",
+        /// It runs, or waits for a node to go on with it.
+        Running = "running",
+        /// It stopped by itself because too many of its calls failed; a person continues or cancels it.
+        Stopped = "stopped",
+        /// All of its rows were acted on or passed over.
+        Done = "done",
+        /// A person cancelled it, or it was not approved in time; what was done stays done.
+        Cancelled = "cancelled",
+    }
 }
 
 impl OperationSubject {
@@ -235,27 +226,8 @@ impl EventAct {
 }
 
 /// An act as a word of the contract.
-pub(super) fn act_word(act: &impl Serialize) -> String {
+pub(crate) fn act_word(act: &impl Serialize) -> String {
     serde_json::to_value(act).ok().as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
-}
-
-impl OperationState {
-    /// The word in `operations.state`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The state that a stored word means; `None` for one of a newer version.
-    pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Waiting, Self::Running, Self::Stopped, Self::Done, Self::Cancelled];
-        all.into_iter().find(|one| one.as_str() == word)
-    }
 }
 
 /// An operation and its progress.

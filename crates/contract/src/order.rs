@@ -1,7 +1,7 @@
-//! Orders: acts of people, typed by their subject.
+//! Orders: acts of people, typed by their subject; and the rules for the texts and numbers in them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use hooklatch_core::types::{EventState, MessageState, Role};
 
@@ -80,7 +80,7 @@ pub struct Order<A> {
     /// The act to carry out.
     pub act: A,
     /// Reason, for the audit log: 1 to 255 characters on one line.
-    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
     pub reason: String,
 }
 
@@ -96,14 +96,10 @@ pub struct PauseOrder {
     /// The act to carry out.
     pub act: PauseAct,
     /// Reason, for the audit log: 1 to 255 characters on one line.
-    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
     pub reason: String,
     /// With `pause`: time in the future when the pause ends by itself. Without it, only an operator resumes it.
-    #[serde(
-        default,
-        deserialize_with = "super::whole::time_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "time_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub until_ms: Option<i64>,
 }
@@ -113,7 +109,7 @@ pub struct PauseOrder {
 #[serde(deny_unknown_fields)]
 pub struct ReasonOrder {
     /// Reason, for the audit log: 1 to 255 characters on one line.
-    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
     pub reason: String,
 }
 
@@ -122,24 +118,24 @@ pub struct ReasonOrder {
 #[serde(deny_unknown_fields)]
 pub struct TokenOrder {
     /// Name of its holder; unique.
-    #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// Role of its holder.
     pub role: Role,
     /// Providers that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
+    #[schemars(length(max = 100), inner(regex(pattern = NAME_PATTERN)))]
     pub providers: Option<Vec<String>>,
     /// Destinations that it reaches; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 100), inner(regex(pattern = super::reason::NAME_PATTERN)))]
+    #[schemars(length(max = 100), inner(regex(pattern = NAME_PATTERN)))]
     pub destinations: Option<Vec<String>>,
     /// Time for which it is good. Seconds, 60 to 31,622,400 (366 days).
     #[schemars(range(min = 60, max = 31_622_400))]
-    #[serde(deserialize_with = "super::whole::number")]
+    #[serde(deserialize_with = "number")]
     pub valid_for_s: u64,
     /// Reason, for the audit log: 1 to 255 characters on one line.
-    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
     pub reason: String,
 }
 
@@ -157,6 +153,109 @@ impl OrderResult {
     pub fn changed(messages_n: u64) -> Self {
         Self { outcome: "changed".to_owned(), messages_n }
     }
+}
+
+/// An order to make a test event. At most 1 MiB of JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestEventOrder {
+    /// Type of the sample, one of the provider's `samples`; the first of them unless it is said. With `body` the type
+    /// for kinds that carry it in a header.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub event_type: Option<String>,
+    /// Body as its sender would post it, instead of a sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// True to dispatch the event. Real destinations then get real calls, each with `Hooklatch-Synthetic: true`: what they
+    /// do about it is theirs. Left out, nothing follows from the event.
+    #[serde(default)]
+    pub route: bool,
+    /// Reason, for the audit log.
+    #[schemars(length(min = 1, max = 255), regex(pattern = REASON_PATTERN))]
+    pub reason: String,
+}
+
+/// Test events that were made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TestEventView {
+    /// Name of the provider.
+    pub provider: String,
+    /// Type of the first of them.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// Their ids, which begin with `test:`; several where the body is a batch.
+    pub event_ids: Vec<String>,
+    /// True when they are dispatched.
+    pub route: bool,
+}
+
+/// Most characters of a reason.
+const REASON_CHARS_MAX: usize = 255;
+/// The rule for a reason, as a pattern of JSON Schema.
+pub(crate) const REASON_PATTERN: &str =
+    r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+/// The rule for the name of a provider, a destination or a token's holder, as a pattern of JSON Schema.
+pub(crate) const NAME_PATTERN: &str = "^[a-z0-9_-]{1,64}$";
+
+/// The rule for a type, an object or a lane, as a pattern of JSON Schema.
+pub(crate) const TEXT_PATTERN: &str = r"^[^\x00]{1,255}$";
+
+/// True for a reason that can be kept: 1 to 255 characters on one line, of which one at least is to be seen.
+pub fn is_reason(text: &str) -> bool {
+    let is_short = text.chars().take(REASON_CHARS_MAX + 1).count() <= REASON_CHARS_MAX;
+    is_short && !text.chars().any(char::is_control) && !text.trim().is_empty()
+}
+
+/// Latest time: the end of the year 9999. Unix milliseconds.
+pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
+/// Largest whole number that every program reads the same: 2^53.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Whole(i64),
+    Point(f64),
+}
+
+/// Reads a whole number, however it is written.
+pub(crate) fn number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<i64>,
+{
+    let odd = || serde::de::Error::custom("a whole number is wanted");
+    let number = match Written::deserialize(deserializer)? {
+        Written::Whole(number) => number,
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+        Written::Point(number) if number.fract() == 0.0 && number.abs() <= EXACT_MAX => number as i64,
+        Written::Point(_) => return Err(odd()),
+    };
+    T::try_from(number).map_err(|_| odd())
+}
+
+/// Reads a list of whole numbers.
+pub(crate) fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Number(#[serde(deserialize_with = "number")] u64);
+    Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
+}
+
+/// Reads a whole number or `null`.
+pub(crate) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Number(#[serde(deserialize_with = "number")] i64);
+    Ok(Option::<Number>::deserialize(deserializer)?.map(|number| number.0))
+}
+
+/// Reads a time or `null`: milliseconds since 1970, to the end of the year 9999.
+pub(crate) fn time_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let time = number_or_null(deserializer)?;
+    if time.is_some_and(|at_ms| !(0..=TIME_MS_MAX).contains(&at_ms)) {
+        return Err(serde::de::Error::custom("a time is wanted: milliseconds since 1970, to the year 9999"));
+    }
+    Ok(time)
 }
 
 #[cfg(test)]
@@ -204,5 +303,48 @@ mod tests {
         assert_eq!(of(EventAct::Dismiss), "conflict");
         assert_eq!(of(EventAct::Erase), "handled ignored superseded replayed dismissed");
         assert_eq!(of(EventAct::EraseAndDiscard).split(' ').count(), EventState::ALL.len());
+    }
+
+    #[test]
+    fn a_reason_is_one_printable_line() {
+        for (text, want) in [
+            ("asked by Ann", true),
+            ("\u{e4}", true),
+            (&"\u{1f980}".repeat(255), true),
+            (&"x".repeat(256), false),
+            ("", false),
+            ("  ", false),
+            ("\u{a0}", false),
+            ("a\nb", false),
+            ("a\u{85}b", false),
+            ("a\0", false),
+        ] {
+            assert_eq!(is_reason(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Order {
+            #[serde(deserialize_with = "number")]
+            counted_n: u64,
+            #[serde(default, deserialize_with = "time_or_null")]
+            at_ms: Option<i64>,
+        }
+        for (text, want) in [
+            (r#"{"counted_n":3}"#, Some((3, None))),
+            (r#"{"counted_n":3.0,"at_ms":1e3}"#, Some((3, Some(1_000)))),
+            (r#"{"counted_n":0,"at_ms":null}"#, Some((0, None))),
+            (r#"{"counted_n":0,"at_ms":-1}"#, None),
+            (r#"{"counted_n":0,"at_ms":253402300800000}"#, None),
+            (r#"{"counted_n":3.5}"#, None),
+            (r#"{"counted_n":-1}"#, None),
+            (r#"{"counted_n":1e300}"#, None),
+            (r#"{"counted_n":"3"}"#, None),
+        ] {
+            let found = serde_json::from_str::<Order>(text).ok().map(|order| (order.counted_n, order.at_ms));
+            assert_eq!(found, want, "{text}");
+        }
     }
 }

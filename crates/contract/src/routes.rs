@@ -1,6 +1,18 @@
 //! The list of routes: what each one takes and returns, and which role it requires. The server's router, `openapi.json`
 //! and the tests of access are checked against it.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::diagnosis::{DoctorView, ExplainOrder, ExplainView, ProbeView, WhatIfOrder, WhatIfView};
+use super::event::{CountView, EventView, LaneView, LedgerView, MessageDetail, MessageView};
+use super::judgement::{OperationChoice, OperationPreview};
+use super::operation::{OperationOrder, OperationView};
+use super::order::{
+    EventOrder, MessageOrder, OrderResult, PauseOrder, ReasonOrder, TestEventOrder, TestEventView, TokenOrder,
+};
+use super::page::{Page, SearchView};
+use super::provider::{BacklogView, DestinationView, ProviderView, RejectedGroup, RejectedView, TaughtView};
+use super::server::{ActivityView, AuditView, MeView, SettingView, StatisticsView, TokenMade, TokenView};
 use hooklatch_core::types::Role;
 
 /// A value of a query.
@@ -16,8 +28,17 @@ pub struct RouteParameter {
     pub is_required: bool,
 }
 
+impl RouteParameter {
+    const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+}
+
+/// Makes the schema of a type.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
 /// Facts about a route of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct RouteFacts {
     /// The method, in upper case.
     pub method: &'static str,
@@ -29,11 +50,10 @@ pub struct RouteFacts {
     pub about: &'static str,
     /// Values that the query may have.
     pub query: &'static [RouteParameter],
-    /// Name of the order's schema, for a POST with a body.
-    pub order: Option<&'static str>,
-    /// Name of the answer's schema; `Page<EventView>` is a page of `EventView` and
-    /// `application/octet-stream` bytes.
-    pub answer: &'static str,
+    /// Schema of the order, for a POST with a body.
+    pub order: Option<SchemaOf>,
+    /// Schema of the answer; `None` for bytes.
+    pub answer: Option<SchemaOf>,
     /// Status of an answer that went well.
     pub status: u16,
     /// True when the answer has an `ETag`.
@@ -44,91 +64,44 @@ pub struct RouteFacts {
     pub is_question: bool,
 }
 
-const LIMIT: RouteParameter = RouteParameter {
-    name: "limit",
-    schema: r#"{"type":"integer","minimum":1,"maximum":500,"default":50}"#,
-    about: "Most rows of the page.",
-    is_required: false,
-};
-const CURSOR: RouteParameter = RouteParameter {
-    name: "cursor",
-    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
-    about: "`next` of the page before.",
-    is_required: false,
-};
-const SINCE: RouteParameter = RouteParameter {
-    name: "since",
-    schema: r#"{"type":"string","minLength":1,"maxLength":1024}"#,
-    about: "`since` of an earlier page: what arrived after it, the oldest first.",
-    is_required: false,
-};
-const PROVIDER: RouteParameter =
-    RouteParameter { name: "provider", schema: NAME, about: "Name of the provider.", is_required: false };
-const DESTINATION: RouteParameter = RouteParameter {
-    name: "destination",
-    schema: NAME,
-    about: "Name of the destination.",
-    is_required: false,
-};
-const LANE: RouteParameter =
-    RouteParameter { name: "lane", schema: TEXT, about: "Key of the lane.", is_required: false };
-const MESSAGE_STATE: RouteParameter = RouteParameter {
-    name: "state",
-    schema: r##"{"$ref":"#/components/schemas/MessageState"}"##,
-    about: "State.",
-    is_required: false,
-};
-const MESSAGE_STATE_SAID: RouteParameter = RouteParameter { is_required: true, ..MESSAGE_STATE };
-const EVENT_STATE: RouteParameter = RouteParameter {
-    name: "state",
-    schema: r##"{"$ref":"#/components/schemas/EventState"}"##,
-    about: "State.",
-    is_required: false,
-};
-const EVENT_STATE_SAID: RouteParameter = RouteParameter { is_required: true, ..EVENT_STATE };
-const CREATED_BEFORE: RouteParameter = RouteParameter {
-    name: "created_before_ms",
-    schema: TIME,
-    about: "Those written before this time.",
-    is_required: false,
-};
-const EVENT_TYPE: RouteParameter = RouteParameter {
-    name: "type",
-    schema: TEXT,
-    about: "Type in the sender's words, exactly.",
-    is_required: false,
-};
-const OBJECT: RouteParameter = RouteParameter {
-    name: "object",
-    schema: TEXT,
-    about: "Object that they are about, exactly.",
-    is_required: false,
-};
-const DELIVERY: RouteParameter = RouteParameter {
-    name: "delivery",
-    schema: r##"{"$ref":"#/components/schemas/DeliveryFilter"}"##,
-    about: "Those with at least one call that is on hold, given up (dead), either of the two (stuck), or still to be \
-            sent (open). Such a list has no `since`.",
-    is_required: false,
-};
-const FROM: RouteParameter = RouteParameter {
-    name: "received_from_ms",
-    schema: TIME,
-    about: "Those received at this time or later.",
-    is_required: false,
-};
-const TO: RouteParameter = RouteParameter {
-    name: "received_to_ms",
-    schema: TIME,
-    about: "Those received before this time.",
-    is_required: false,
-};
+/// A value that a query may have.
+const fn optional(name: &'static str, schema: &'static str, about: &'static str) -> RouteParameter {
+    RouteParameter { name, schema, about, is_required: false }
+}
 
 const NAME: &str = r#"{"type":"string","pattern":"^[a-z0-9_-]{1,64}$"}"#;
 const TEXT: &str = r#"{"type":"string","minLength":1,"maxLength":255,"pattern":"^[^\\x00]*$"}"#;
 const TIME: &str = r#"{"type":"integer","minimum":0,"maximum":253402300799999}"#;
+const PLACE: &str = r#"{"type":"string","minLength":1,"maxLength":1024}"#;
 
-const fn get(path: &'static str, role: Role, answer: &'static str, about: &'static str) -> RouteFacts {
+const LIMIT: RouteParameter = optional(
+    "limit",
+    r#"{"type":"integer","minimum":1,"maximum":500,"default":50}"#,
+    "Most rows of the page.",
+);
+const CURSOR: RouteParameter = optional("cursor", PLACE, "`next` of the page before.");
+const SINCE: RouteParameter =
+    optional("since", PLACE, "`since` of an earlier page: what arrived after it, the oldest first.");
+const PROVIDER: RouteParameter = optional("provider", NAME, "Name of the provider.");
+const DESTINATION: RouteParameter = optional("destination", NAME, "Name of the destination.");
+const LANE: RouteParameter = optional("lane", TEXT, "Key of the lane.");
+const MESSAGE_STATE: RouteParameter =
+    optional("state", r##"{"$ref":"#/components/schemas/MessageState"}"##, "State.");
+const EVENT_STATE: RouteParameter =
+    optional("state", r##"{"$ref":"#/components/schemas/EventState"}"##, "State.");
+const CREATED_BEFORE: RouteParameter = optional("created_before_ms", TIME, "Those written before this time.");
+const EVENT_TYPE: RouteParameter = optional("type", TEXT, "Type in the sender's words, exactly.");
+const OBJECT: RouteParameter = optional("object", TEXT, "Object that they are about, exactly.");
+const DELIVERY: RouteParameter = optional(
+    "delivery",
+    r##"{"$ref":"#/components/schemas/DeliveryFilter"}"##,
+    "Those with at least one call that is on hold, given up (dead), either of the two (stuck), or still to be sent (open). \
+     Such a list has no `since`.",
+);
+const FROM: RouteParameter = optional("received_from_ms", TIME, "Those received at this time or later.");
+const TO: RouteParameter = optional("received_to_ms", TIME, "Those received before this time.");
+
+const fn get<T: JsonSchema>(path: &'static str, role: Role, about: &'static str) -> RouteFacts {
     RouteFacts {
         method: "GET",
         path,
@@ -136,7 +109,7 @@ const fn get(path: &'static str, role: Role, answer: &'static str, about: &'stat
         about,
         query: &[],
         order: None,
-        answer,
+        answer: Some(schema::<T>),
         status: 200,
         is_tagged: false,
         also: &[],
@@ -144,25 +117,45 @@ const fn get(path: &'static str, role: Role, answer: &'static str, about: &'stat
     }
 }
 
-const fn post(
+/// A POST without a body.
+const fn act<T: JsonSchema>(path: &'static str, role: Role, about: &'static str) -> RouteFacts {
+    RouteFacts { method: "POST", ..get::<T>(path, role, about) }
+}
+
+/// A POST of an order, and what it is answered with.
+const fn post<O: JsonSchema, T: JsonSchema>(
     path: &'static str,
     role: Role,
-    order: Option<&'static str>,
-    answer: &'static str,
     about: &'static str,
 ) -> RouteFacts {
-    RouteFacts { method: "POST", order, ..get(path, role, answer, about) }
+    RouteFacts { order: Some(schema::<O>), ..act::<T>(path, role, about) }
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
 }
 
 impl RouteFacts {
+    /// Name of the order's schema, for a POST with a body.
+    pub fn order_name(&self) -> Option<String> {
+        let schema = self.order?(&mut SchemaGenerator::default());
+        let reference = schema.get("$ref").and_then(|one| one.as_str()).unwrap_or_default();
+        Some(reference.rsplit('/').next().unwrap_or_default().replace("ActOrder", "Order"))
+    }
+
     /// True when a request is carried out once for each `Idempotency-Key`, and must have one.
     pub fn takes_key(&self) -> bool {
         self.method == "POST" && !self.is_question
     }
 
-    /// The same, as a query.
+    /// A query: it changes nothing.
     const fn question(self) -> Self {
         Self { is_question: true, ..self }
+    }
+
+    /// Answered with bytes.
+    const fn of_bytes(self) -> Self {
+        Self { answer: None, ..self }
     }
 
     /// Statuses of refusals that the route may answer.
@@ -205,8 +198,8 @@ impl RouteFacts {
 
 /// Every route below `/v1`.
 pub const ROUTES: &[RouteFacts] = &[
-    get("/me", Role::Viewer, "MeView", "Who asks, as the server sees them."),
-    get("/events", Role::Viewer, "Page<EventView>", "Events, the newest first.").query(&[
+    get::<MeView>("/me", Role::Viewer, "Who asks, as the server sees them."),
+    get::<Page<EventView>>("/events", Role::Viewer, "Events, the newest first.").query(&[
         PROVIDER,
         EVENT_TYPE,
         EVENT_STATE,
@@ -218,50 +211,32 @@ pub const ROUTES: &[RouteFacts] = &[
         SINCE,
         LIMIT,
     ]),
-    get("/events/count", Role::Viewer, "CountView", "How many events a filter finds; `state` must be said.")
-        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE_SAID, OBJECT, FROM, TO]),
-    get("/events/{provider}/{event_id}", Role::Viewer, "LedgerView", "The ledger of one event.").tagged(),
-    get(
-        "/events/{provider}/{event_id}/body",
-        Role::Reader,
-        "application/octet-stream",
+    get::<CountView>("/events/count", Role::Viewer, "How many events a filter finds; `state` must be said.")
+        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE.required(), OBJECT, FROM, TO]),
+    get::<LedgerView>("/events/{provider}/{event_id}", Role::Viewer, "The ledger of one event.").tagged(),
+    get::<()>("/events/{provider}/{event_id}/body", Role::Reader,
         "The bytes of an event's body. Each look is recorded in the audit log.",
     )
+    .of_bytes()
     .also(&[409]),
-    post(
-        "/events/{provider}/{event_id}/decide",
-        Role::Operator,
-        Some("EventOrder"),
-        "OrderResult",
+    post::<EventOrder, OrderResult>("/events/{provider}/{event_id}/decide", Role::Operator,
         "Decide about one event.",
     ),
-    post(
-        "/events/{provider}/{event_id}/what-if",
-        Role::Operator,
-        None,
-        "WhatIfView",
+    act::<WhatIfView>("/events/{provider}/{event_id}/what-if", Role::Operator,
         "What the handlers of this server would make of one event now. Each time is recorded in the audit log.",
     )
     .question(),
-    post(
-        "/explain",
-        Role::Reader,
-        Some("ExplainOrder"),
-        "ExplainView",
+    post::<ExplainOrder, ExplainView>("/explain", Role::Reader,
         "Why a request that was saved is or is not believed, step by step, and what it would be read as.",
     )
     .question()
     .also(&[404]),
-    post(
-        "/what-if",
-        Role::Operator,
-        Some("WhatIfOrder"),
-        "WhatIfView",
+    post::<WhatIfOrder, WhatIfView>("/what-if", Role::Operator,
         "What the handlers of this server would make of the events that a filter finds, the newest first.",
     )
     .question()
     .also(&[404]),
-    get("/messages", Role::Viewer, "Page<MessageView>", "Messages, the newest first.").query(&[
+    get::<Page<MessageView>>("/messages", Role::Viewer, "Messages, the newest first.").query(&[
         MESSAGE_STATE,
         DESTINATION,
         PROVIDER,
@@ -270,198 +245,110 @@ pub const ROUTES: &[RouteFacts] = &[
         CURSOR,
         LIMIT,
     ]),
-    get(
-        "/messages/count",
-        Role::Viewer,
-        "CountView",
+    get::<CountView>("/messages/count", Role::Viewer,
         "How many messages a filter finds; `state` must be said.",
     )
-    .query(&[MESSAGE_STATE_SAID, DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
-    get(
-        "/messages/{message_id}",
-        Role::Viewer,
-        "MessageDetail",
+    .query(&[MESSAGE_STATE.required(), DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
+    get::<MessageDetail>("/messages/{message_id}", Role::Viewer,
         "One message with its attempts and decisions.",
     )
     .tagged(),
-    post(
-        "/messages/{message_id}/decide",
-        Role::Operator,
-        Some("MessageOrder"),
-        "OrderResult",
+    post::<MessageOrder, OrderResult>("/messages/{message_id}/decide", Role::Operator,
         "Decide about one message.",
     ),
-    get("/lanes", Role::Viewer, "Page<LaneView>", "Lanes that have open messages, by destination and key.")
+    get::<Page<LaneView>>("/lanes", Role::Viewer, "Lanes that have open messages, by destination and key.")
         .query(&[DESTINATION, CURSOR, LIMIT]),
-    get("/destinations", Role::Viewer, "Page<DestinationView>", "Every destination, by name."),
-    get("/destinations/{name}", Role::Viewer, "DestinationView", "One destination.").tagged(),
-    post(
-        "/destinations/{name}/decide",
-        Role::Operator,
-        Some("PauseOrder"),
-        "OrderResult",
+    get::<Page<DestinationView>>("/destinations", Role::Viewer, "Every destination, by name."),
+    get::<DestinationView>("/destinations/{name}", Role::Viewer, "One destination.").tagged(),
+    post::<PauseOrder, OrderResult>("/destinations/{name}/decide", Role::Operator,
         "Pause or resume a destination.",
     ),
-    get("/providers", Role::Viewer, "Page<ProviderView>", "Every configured provider, by name."),
-    get("/providers/{name}", Role::Viewer, "ProviderView", "One provider.").tagged(),
-    post(
-        "/providers/{name}/decide",
-        Role::Operator,
-        Some("PauseOrder"),
-        "OrderResult",
+    get::<Page<ProviderView>>("/providers", Role::Viewer, "Every configured provider, by name."),
+    get::<ProviderView>("/providers/{name}", Role::Viewer, "One provider.").tagged(),
+    post::<PauseOrder, OrderResult>("/providers/{name}/decide", Role::Operator,
         "Pause or resume a provider: while it is paused its events are admitted and not dispatched.",
     ),
-    post(
-        "/providers/{name}/taught",
-        Role::Operator,
-        None,
-        "TaughtView",
+    act::<TaughtView>("/providers/{name}/taught", Role::Operator,
         "The secret that a sender taught us while its provider was pairing: once.",
     ),
-    post(
-        "/providers/{name}/test-events",
-        Role::Operator,
-        Some("TestEventOrder"),
-        "TestEventView",
+    post::<TestEventOrder, TestEventView>("/providers/{name}/test-events", Role::Operator,
         "Make a test event of this provider. It is marked as one everywhere, and nothing follows from it unless `route` \
          asks for that: real destinations then get real calls.",
     )
     .status(201),
-    get(
-        "/rejected",
-        Role::Viewer,
-        "Page<RejectedView>",
+    get::<Page<RejectedView>>("/rejected", Role::Viewer,
         "Requests that were not believed, the newest first.",
     )
     .query(&[
         PROVIDER,
-        RouteParameter { name: "reason", schema: TEXT, about: "Reason, as the answer has it.", is_required: false },
+        optional("reason", TEXT, "Reason, as the answer has it."),
         CURSOR,
         LIMIT,
     ]),
-    get(
-        "/rejected/groups",
-        Role::Viewer,
-        "Page<RejectedGroup>",
+    get::<Page<RejectedGroup>>("/rejected/groups", Role::Viewer,
         "The refused requests that are kept, counted by provider, reason and client: the 50 largest groups.",
     ),
-    get("/backlog", Role::Viewer, "BacklogView", "What waits for an operator."),
-    get("/statistics", Role::Viewer, "StatisticsView", "Events per minute and provider, from the log.")
+    get::<BacklogView>("/backlog", Role::Viewer, "What waits for an operator."),
+    get::<StatisticsView>("/statistics", Role::Viewer, "Events per minute and provider, from the log.")
         .query(&[
             PROVIDER,
-            RouteParameter {
-                name: "minutes_n",
-                schema: r#"{"type":"integer","minimum":1,"maximum":1440,"default":60}"#,
-                about: "Minutes to look back.",
-                is_required: false,
-            },
+            optional("minutes_n", r#"{"type":"integer","minimum":1,"maximum":1440,"default":60}"#, "Minutes to look back."),
         ]),
-    get(
-        "/activity",
-        Role::Viewer,
-        "ActivityView",
+    get::<ActivityView>("/activity", Role::Viewer,
         "Requests and attempts per hour, as all nodes counted them.",
     )
     .query(&[
         PROVIDER,
         DESTINATION,
-        RouteParameter {
-            name: "hours_n",
-            schema: r#"{"type":"integer","minimum":1,"maximum":9600,"default":24}"#,
-            about: "Hours to look back, the one under way included.",
-            is_required: false,
-        },
+        optional("hours_n", r#"{"type":"integer","minimum":1,"maximum":9600,"default":24}"#, "Hours to look back, the one under way included."),
     ]),
-    get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
-        &[RouteParameter {
-            name: "id",
-            schema: r#"{"type":"string","minLength":1,"maxLength":1000,"pattern":"^[^\\x00]*$"}"#,
-            about: "Id of an event or inside one, of a message or an object, an idempotency key, the name of an effect, or the address of a page that ends with an id.",
-            is_required: true,
-        }],
+    get::<SearchView>("/search", Role::Viewer, "Whatever an id leads to, and why it leads nowhere.").query(
+        &[optional("id", r#"{"type":"string","minLength":1,"maxLength":1000,"pattern":"^[^\\x00]*$"}"#, "Id of an event or inside one, of a message or an object, an idempotency key, the name of an effect, or the address of a page that ends with an id.").required()],
     ),
-    get("/operations", Role::Viewer, "Page<OperationView>", "Operations, the newest first.")
+    get::<Page<OperationView>>("/operations", Role::Viewer, "Operations, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    post(
-        "/operations",
-        Role::Operator,
-        Some("OperationOrder"),
-        "OperationView",
+    post::<OperationOrder, OperationView>("/operations", Role::Operator,
         "Begin an operation: do something to all that a filter finds.",
     )
     .status(202)
     .also(&[404]),
-    post(
-        "/operations/preview",
-        Role::Viewer,
-        Some("OperationChoice"),
-        "OperationPreview",
+    post::<OperationChoice, OperationPreview>("/operations/preview", Role::Viewer,
         "What an operation on a filter would act on, and what each act would do and risk. It changes nothing.",
     )
     .question()
     .also(&[404]),
-    get("/operations/{operation_id}", Role::Viewer, "OperationView", "One operation and its progress."),
-    get(
-        "/operations/{operation_id}/preview",
-        Role::Viewer,
-        "OperationPreview",
+    get::<OperationView>("/operations/{operation_id}", Role::Viewer, "One operation and its progress."),
+    get::<OperationPreview>("/operations/{operation_id}/preview", Role::Viewer,
         "What an operation acts on yet: the rows of its set that are left, and what its act does and risks. It is what a \
          second person approves.",
     ),
-    post(
-        "/operations/{operation_id}/approve",
-        Role::Operator,
-        Some("ReasonOrder"),
-        "OperationView",
+    post::<ReasonOrder, OperationView>("/operations/{operation_id}/approve", Role::Operator,
         "Approve an operation that another operator ordered, so that it begins.",
     ),
-    post(
-        "/operations/{operation_id}/continue",
-        Role::Operator,
-        Some("ReasonOrder"),
-        "OperationView",
+    post::<ReasonOrder, OperationView>("/operations/{operation_id}/continue", Role::Operator,
         "Continue an operation that stopped because too many of its calls failed.",
     ),
-    post(
-        "/operations/{operation_id}/cancel",
-        Role::Operator,
-        Some("ReasonOrder"),
-        "OperationView",
+    post::<ReasonOrder, OperationView>("/operations/{operation_id}/cancel", Role::Operator,
         "Cancel an operation; what was done stays done.",
     ),
-    get(
-        "/settings",
-        Role::Operator,
-        "Page<SettingView>",
+    get::<Page<SettingView>>("/settings", Role::Operator,
         "The configuration that is in force, by key. Who reaches some providers or destinations alone sees what is about \
          those; tokens are shown to an admin who reaches everything.",
     )
     .query(&[CURSOR, LIMIT]),
-    get(
-        "/doctor",
-        Role::Operator,
-        "DoctorView",
+    get::<DoctorView>("/doctor", Role::Operator,
         "What a live system shows about the node that answers and its database. Who reaches some providers or \
          destinations alone hears of those.",
     )
-    .query(&[RouteParameter {
-        name: "deep",
-        schema: r#"{"type":"boolean","default":false}"#,
-        about: "True to read every page of SQLite's file as well.",
-        is_required: false,
-    }]),
-    post(
-        "/probes",
-        Role::Operator,
-        None,
-        "ProbeView",
+    .query(&[optional("deep", r#"{"type":"boolean","default":false}"#, "True to read every page of SQLite's file as well.")]),
+    act::<ProbeView>("/probes", Role::Operator,
         "What it takes to send the receiver requests that make no event and are answered with what arrived.",
     )
     .question(),
-    get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
+    get::<Page<AuditView>>("/audit", Role::Operator, "The audit log, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
+    get::<Page<TokenView>>("/tokens", Role::Admin, "Every token, without itself, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),
-    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token."),
+    post::<TokenOrder, TokenMade>("/tokens", Role::Admin, "Make a token.").status(201),
+    post::<ReasonOrder, TokenView>("/tokens/{token_id}/revoke", Role::Admin, "Revoke a token."),
 ];

@@ -1,32 +1,11 @@
 //! What Hooklatch would make of a request that a person pastes, and why.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::RawQuery;
-use axum::response::Response;
-use axum::routing::get;
-use http::StatusCode;
-use maud::{Markup, html};
-
-use crate::contract::OrderHeaders;
-use crate::parts::chip::{Mood, chip};
-use crate::parts::form::SentForm;
-use crate::parts::frame::Place;
-use crate::parts::{chip as states, field, link, list, moment};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
+use super::prelude::*;
 use hooklatch_contract::{
-    ExplainEvent, ExplainLines, ExplainOrder, ExplainRequest, ExplainVerdict, ExplainView, Page, ProviderView,
+    ExplainEvent, ExplainLines, ExplainOrder, ExplainRequest, ExplainStep, ExplainVerdict, ExplainView,
+    ProviderView,
 };
-use hooklatch_core::figures::grouped;
 use hooklatch_core::times::parse_time;
-use hooklatch_core::types::Role;
-
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/explain", get(show).post(explain))
-}
 
 /// Largest request that is written into the form again. Bytes.
 const AGAIN_BYTES_MAX: usize = 24 * 1024;
@@ -42,22 +21,20 @@ struct Asked {
     time: Option<String>,
 }
 
-async fn show(visit: Visit, raw: RawQuery) -> Response {
+pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
     if !visit.may(Role::Reader) {
-        let title = "this token may not see contents: it needs the role `reader`";
-        return visit.trouble(Place::Explain, &PageError::new(StatusCode::FORBIDDEN, "forbidden", title));
+        let why = "this token may not see contents: it needs the role `reader`";
+        return Err(PageError::new(StatusCode::FORBIDDEN, "forbidden", why));
     }
-    let values = field::values(&raw);
     // As the pages of a sender and of what was refused lead here.
-    let provider = field::value(&values, "provider").map(str::to_owned);
-    let made = form(&visit, &Asked { provider, ..Asked::default() }).await;
+    let provider = values.get("provider").map(str::to_owned);
+    let form = form(&visit, &Asked { provider, ..Asked::default() }).await?;
     let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
                  Nothing is stored, and nothing follows from it.";
-    let made = made.map(|form| ("Explain".to_owned(), html! { p { (intro) } (form) }));
-    visit.answer(Place::Explain, made)
+    page("Explain", html! { p { (intro) } (form) })
 }
 
-async fn explain(visit: Visit, sent: SentForm) -> Response {
+pub(crate) async fn explain(visit: Visit, sent: SentForm) -> PageResult {
     let text = |name: &str| sent.optional(name).map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
     let asked = Asked {
         provider: text("provider"),
@@ -66,11 +43,6 @@ async fn explain(visit: Visit, sent: SentForm) -> Response {
         at: text("at"),
         time: text("time"),
     };
-    let made = answered(&visit, &asked).await.map(|body| ("Explain".to_owned(), body));
-    visit.answer(Place::Explain, made)
-}
-
-async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
     let at_ms = asked.time.as_deref().map(|text| parse_time(text, visit.now_ms)).transpose();
     let at_ms = at_ms.map_err(|why| PageError::bad_form(&format!("the time cannot be read: {why}")))?;
     let order = ExplainOrder {
@@ -80,11 +52,12 @@ async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
         at_own_time: asked.at.as_deref() == Some("own"),
     };
     let view: ExplainView = visit.post("/explain", &OrderHeaders::default(), &order).await?;
-    Ok(html! {
-        (shown(visit, &view))
+    let body = html! {
+        (shown(&visit, &view))
         h2 { "Ask again" }
-        (form(visit, asked).await?)
-    })
+        (form(&visit, &asked).await?)
+    };
+    page("Explain", body)
 }
 
 async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
@@ -128,11 +101,8 @@ async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
 const STEP_CHARS_MAX: usize = 1_000;
 
 fn shown(visit: &Visit, view: &ExplainView) -> Markup {
-    let steps: Vec<Markup> = view
-        .steps
-        .iter()
-        .map(|step| html! { tr { th scope="row" { (step.word) } td { (moment::brief(&step.text, STEP_CHARS_MAX)) } } })
-        .collect();
+    let cells = |step: &ExplainStep| [html! { (step.word) }, text::brief(&step.text, STEP_CHARS_MAX)];
+    let steps = list::rows("Steps", ["Step", "What was found"], "", &view.steps, cells);
     html! {
         (list::facts(&facts(visit, view)))
         @if view.verdict == ExplainVerdict::NotRead {
@@ -142,12 +112,9 @@ fn shown(visit: &Visit, view: &ExplainView) -> Markup {
             }
         }
         @if let Some(sentence) = lines(view.lines) { p class="note" { (sentence) } }
-        section aria-labelledby="steps" {
-            h2 id="steps" { "Steps" }
-            (list::table("Steps", &["Step", "What was found"], &steps))
-        }
+        (list::section("steps", "Steps", &steps))
         @if let Some(provider) = view.provider.as_deref().filter(|_| !view.events.is_empty()) {
-            (events(visit, provider, view))
+            (list::section("events", "Events that it would be read as", &events(visit, provider, view)))
         }
     }
 }
@@ -167,7 +134,7 @@ fn facts(visit: &Visit, view: &ExplainView) -> Vec<(&'static str, Markup)> {
         let reason = view.reason.as_deref().unwrap_or_default();
         facts.push(("Failed at", html! { (step) @if !reason.is_empty() { " (" (reason) ")" } }));
     }
-    facts.push(("Judged at", moment::moment(view.judged_at_ms, visit.now_ms)));
+    facts.push(("Judged at", text::moment(view.judged_at_ms, visit.now_ms)));
     if let Some(age_s) = view.age_s {
         let way = if age_s < 0 { "ahead of" } else { "behind" };
         facts.push(("Its own time", html! { (grouped(age_s.unsigned_abs())) " s " (way) " that" }));
@@ -185,26 +152,21 @@ fn lines(lines: ExplainLines) -> Option<&'static str> {
 }
 
 fn events(visit: &Visit, provider: &str, view: &ExplainView) -> Markup {
-    let rows: Vec<Markup> = view.events.iter().map(|event| row(visit, provider, event)).collect();
+    let cells = |event: &ExplainEvent| {
+        let id = match event.known_state {
+            Some(_) => link::event(visit, provider, &event.event_id),
+            None => text::foreign(&event.event_id),
+        };
+        let why = event.unreadable.as_deref();
+        [
+            id,
+            html! { (text::foreign(&event.event_type)) @if let Some(why) = why { " " span class="hint" { "unreadable: " (text::foreign(why)) } } },
+            text::foreign(&event.identity),
+            event.known_state.map_or_else(|| html! { "not known: it would be new" }, text::event_chip),
+        ]
+    };
     html! {
-        section aria-labelledby="events" {
-            h2 id="events" { "Events that it would be read as" }
-            (list::table("Events", &["Event", "Type", "Identity", "Known"], &rows))
-            @if view.more_events_n > 0 { p class="hint" { (grouped(view.more_events_n)) " more are not shown." } }
-        }
-    }
-}
-
-fn row(visit: &Visit, provider: &str, event: &ExplainEvent) -> Markup {
-    html! {
-        tr {
-            td {
-                @if event.known_state.is_some() { (link::event(visit, provider, &event.event_id)) }
-                @else { (moment::foreign(&event.event_id)) }
-            }
-            td { (moment::foreign(&event.event_type)) @if let Some(why) = &event.unreadable { " " span class="hint" { "unreadable: " (moment::foreign(why)) } } }
-            td { (moment::foreign(&event.identity)) }
-            td { @match event.known_state { Some(state) => (states::event(state)), None => "not known: it would be new" } }
-        }
+        (list::rows("Events", ["Event", "Type", "Identity", "Known"], "", &view.events, cells))
+        @if view.more_events_n > 0 { p class="hint" { (grouped(view.more_events_n)) " more are not shown." } }
     }
 }

@@ -1,111 +1,79 @@
 //! Messages: what waits for a person first, then the newest, or what a filter finds; one message with its attempts and
 //! decisions, and the form that decides about it.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{Path, RawQuery};
-use axum::response::Response;
-use axum::routing::{get, post};
-use maud::{Markup, html};
-
-use crate::contract::{ContractAnswer, path, with_query};
-use crate::parts::field::Asked;
-use crate::parts::form::JudgedForm;
-use crate::parts::form::SentForm;
-use crate::parts::frame::Place;
-use crate::parts::list::Narrow;
-use crate::parts::{chip, field, form, link, list, moment};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
-use hooklatch_contract::{
-    AttemptView, AuditView, MessageAct, MessageDetail, MessageOrder, MessageView, OrderResult, Page,
-};
-use hooklatch_core::figures::grouped;
-use hooklatch_core::types::{MessageState, Role};
-
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new()
-        .route("/messages", get(show_all))
-        .route("/messages/{message_id}", get(show_one))
-        .route("/messages/{message_id}/decide", post(decide))
-}
+use super::prelude::*;
+use crate::parts::list::{Asked, Narrow};
+use hooklatch_contract::{AttemptView, AuditView, MessageAct, MessageDetail, MessageView};
+use hooklatch_core::types::MessageState;
 
 /// Messages in each of the states that need a person, on the page without a filter.
 const WAITING_N: &str = "10";
 /// The newest ones on that page.
 const NEWEST_N: &str = "30";
 
-async fn show_all(visit: Visit, raw: RawQuery) -> Response {
-    let made = draw_all(&visit, &field::values(&raw)).await.map(|body| ("Messages".to_owned(), body));
-    visit.answer(Place::Messages, made)
-}
-
-async fn draw_all(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
-    let asked = field::asked(values, visit.now_ms)?;
+pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
+    let asked = list::asked(&values, visit.now_ms)?;
     let is_filtered = asked.keys().any(|name| name != "cursor");
-    let found = if asked.is_empty() { first(visit).await? } else { found(visit, values, asked).await? };
-    Ok(html! {
-        (filter(visit, values, is_filtered))
-        (found)
-    })
+    let found = if asked.is_empty() { first(&visit).await? } else { found(&visit, &values, asked).await? };
+    page(
+        "Messages",
+        html! {
+            (filter(&visit, &values, is_filtered))
+            (found)
+        },
+    )
 }
 
 /// The page without a filter: each of its parts is bounded.
 async fn first(visit: &Visit) -> Result<Markup, PageError> {
-    let held = some(visit, "held", WAITING_N).await?;
-    let dead = some(visit, "dead", WAITING_N).await?;
+    let mut waiting = Vec::new();
+    for (state, title) in [
+        (MessageState::Held, "Held: each waits for a decision"),
+        (MessageState::Dead, "Dead: they were given up"),
+    ] {
+        let target = with_query("/messages", &[("state", Some(state.as_str())), ("limit", Some(WAITING_N))]);
+        let found: Page<MessageView> = visit.get(&target).await?;
+        waiting.extend((!found.items.is_empty()).then(|| self::waiting(visit, state, title, &found)));
+    }
     let newest: Page<MessageView> = visit.get(&with_query("/messages", &[("limit", Some(NEWEST_N))])).await?;
+    let shown = html! {
+        @if newest.items.is_empty() { (list::nothing("There are no messages yet.")) }
+        @else { (table(visit, "The newest messages", &newest.items)) }
+        (list::onwards(visit, "/messages", &Values::parse(""), &newest))
+    };
     Ok(html! {
-        @if held.items.is_empty() && dead.items.is_empty() {
-            (list::nothing("No message waits for a decision."))
-        }
-        (waiting(visit, MessageState::Held, "Held: each waits for a decision", &held))
-        (waiting(visit, MessageState::Dead, "Dead: they were given up", &dead))
-        section aria-labelledby="newest" {
-            h2 id="newest" { "The newest" }
-            @if newest.items.is_empty() { (list::nothing("There are no messages yet.")) }
-            @else { (table(visit, "The newest messages", &newest.items)) }
-            (list::onwards(visit, "/messages", &[], &newest))
-        }
+        @if waiting.is_empty() { (list::nothing("No message waits for a decision.")) }
+        @for section in &waiting { (section) }
+        (list::section("newest", "The newest", &shown))
     })
-}
-
-async fn some(visit: &Visit, state: &str, limit: &str) -> Result<Page<MessageView>, PageError> {
-    visit.get(&with_query("/messages", &[("state", Some(state)), ("limit", Some(limit))])).await
 }
 
 /// Those that stand in a state which only a person ends.
 fn waiting(visit: &Visit, state: MessageState, title: &str, page: &Page<MessageView>) -> Markup {
     let word = state.as_str();
     let all = with_query("/messages", &[("state", Some(word))]);
-    html! {
-        @if !page.items.is_empty() {
-            section aria-labelledby=(word) {
-                h2 id=(word) { (title) }
-                (table(visit, title, &page.items))
-                p class="links" {
-                    a href=(visit.link(&all)) { "All that are " (chip::message(state)) }
-                    (bulk(visit, &Asked::from([("state".to_owned(), word.to_owned())])))
-                }
-            }
+    let shown = html! {
+        (table(visit, title, &page.items))
+        p class="links" {
+            a href=(visit.link(&all)) { "All that are " (text::message_chip(state)) }
+            (bulk(visit, &Asked::from([("state".to_owned(), word.to_owned())])))
         }
-    }
+    };
+    list::section(word, title, &shown)
 }
 
 /// The way to act on all that a filter finds, for those who may.
 fn bulk(visit: &Visit, asked: &Asked) -> Markup {
-    let path = field::target("/operations/new", asked, ("subject", Some("messages")));
+    let path = list::target("/operations/new", asked, ("subject", Some("messages")));
     html! {
         @if visit.may(Role::Operator) { " · " a href=(visit.link(&path)) { "Act on all of them …" } }
     }
 }
 
 /// The page with a filter, or a later one.
-async fn found(visit: &Visit, values: &[(String, String)], mut asked: Asked) -> Result<Markup, PageError> {
+async fn found(visit: &Visit, values: &Values, mut asked: Asked) -> Result<Markup, PageError> {
     let cursor = asked.remove("cursor");
-    let target = field::target("/messages", &asked, ("cursor", cursor.as_deref()));
+    let target = list::target("/messages", &asked, ("cursor", cursor.as_deref()));
     let page: Page<MessageView> = visit.get(&target).await?;
     let has_state = asked.contains_key("state");
     Ok(html! {
@@ -118,15 +86,15 @@ async fn found(visit: &Visit, values: &[(String, String)], mut asked: Asked) -> 
     })
 }
 
-fn filter(visit: &Visit, values: &[(String, String)], is_filtered: bool) -> Markup {
+fn filter(visit: &Visit, values: &Values, is_filtered: bool) -> Markup {
     let fields = html! {
-        (field::choice("state", "State", values, MessageState::ALL.iter().map(|state| state.as_str())))
-        (field::destination(visit, values))
-        (field::provider(visit, values))
-        (field::text("lane", "Lane", values))
-        (field::text("created_before", "Before (2h, or a date)", values))
+        (list::choice("state", "State", values, MessageState::ALL.iter().map(|state| state.as_str())))
+        (list::destination_field(visit, values))
+        (list::provider_field(visit, values))
+        (list::text_field("lane", "Lane", values))
+        (list::text_field("created_before", "Before (2h, or a date)", values))
     };
-    field::filter(&visit.link("/messages"), &fields, is_filtered)
+    list::filter(&visit.link("/messages"), &fields, is_filtered)
 }
 
 /// Characters of an error that a row shows.
@@ -148,21 +116,21 @@ fn row(visit: &Visit, message: &MessageView) -> Markup {
     html! {
         tr {
             td class="what" { (link::message(visit, &message.message_id.to_string())) }
-            td { (moment::moment(message.created_at_ms, visit.now_ms)) }
+            td { (text::moment(message.created_at_ms, visit.now_ms)) }
             td {
                 (link::destination(visit, &message.destination))
-                @if is_named { div class="hint" { (moment::brief(&message.effect_name, NAME_CHARS_MAX)) } }
+                @if is_named { div class="hint" { (text::brief(&message.effect_name, NAME_CHARS_MAX)) } }
             }
             td class="wide" {
                 (link::event(visit, &message.provider, &message.event_id))
-                div class="hint" { (message.provider) " · " (moment::brief(&message.event_type, NAME_CHARS_MAX)) }
+                div class="hint" { (message.provider) " · " (text::brief(&message.event_type, NAME_CHARS_MAX)) }
             }
-            td { (chip::message(message.state)) }
-            td class="named" { (moment::figure(u64::from(message.attempts_n), false)) }
+            td { (text::message_chip(message.state)) }
+            td class="named" { (text::figure(u64::from(message.attempts_n), false)) }
             td class="wide long" {
                 @if let Some(judgement) = &message.judgement { (judgement.headline) }
                 @if let Some(error) = &message.last_error {
-                    div class="hint" { (moment::brief(error, ROW_ERROR_CHARS_MAX)) }
+                    div class="hint" { (text::brief(error, ROW_ERROR_CHARS_MAX)) }
                 }
             }
         }
@@ -172,29 +140,19 @@ fn row(visit: &Visit, message: &MessageView) -> Markup {
 /// Characters of the last error that are shown.
 const ERROR_CHARS_MAX: usize = 2_000;
 
-async fn show_one(visit: Visit, Path(message_id): Path<String>) -> Response {
-    let made = draw_one(&visit, &message_id).await.map(|body| (format!("Message {message_id}"), body));
-    visit.answer(Place::Messages, made)
-}
-
-async fn draw_one(visit: &Visit, message_id: &str) -> Result<Markup, PageError> {
-    let answer: ContractAnswer<MessageDetail> = visit.get_tagged(&path(&["messages", message_id])).await?;
+pub(crate) async fn show_one(visit: Visit, Path(message_id): Path<String>) -> PageResult {
+    let answer: ContractAnswer<MessageDetail> = visit.get_tagged(&path(&["messages", &message_id])).await?;
     let MessageDetail { message, attempts, decisions, policy, damaged } = &answer.view;
-    Ok(html! {
-        p class="headline" { (chip::message(message.state)) " " @if let Some(one) = &message.judgement { (moment::coded(&one.headline)) } }
-        (decide_form(visit, message, answer.etag.as_deref()))
-        section aria-labelledby="facts" {
-            h2 id="facts" { "What it is" }
-            (facts(visit, &answer.view))
-        }
-        section aria-labelledby="policy" {
-            h2 id="policy" { "Its destination" }
-            (list::facts(&list::policy(policy.as_ref())))
-        }
+    let body = html! {
+        p class="headline" { (text::message_chip(message.state)) " " @if let Some(one) = &message.judgement { (text::coded(&one.headline)) } }
+        (decide_form(&visit, message, answer.etag.as_deref()))
+        (list::section("facts", "What it is", &facts(&visit, &answer.view)))
+        (list::section("policy", "Its destination", &list::facts(&list::policy(policy.as_ref()))))
         (list::damaged(damaged))
-        (tried(visit, attempts))
-        (decided(visit, decisions))
-    })
+        (list::section("attempts", "Attempts", &tried(&visit, attempts)))
+        @if !decisions.is_empty() { (list::section("decisions", "Decisions", &decided(&visit, decisions))) }
+    };
+    page(format!("Message {message_id}"), body)
 }
 
 /// The form for a decision, for those who may and where there is one to make.
@@ -207,7 +165,7 @@ fn decide_form(visit: &Visit, message: &MessageView, etag: Option<&str>) -> Mark
     let action = visit.link(&(path(&["messages", &id]) + "/decide"));
     html! {
         section id="decide" aria-label="Decide" {
-            (form::judged(&JudgedForm { action: &action, etag, acts, button }))
+            (form::judged(&action, etag, acts, button))
         }
     }
 }
@@ -223,45 +181,38 @@ fn button(act: MessageAct) -> (&'static str, &'static str) {
 
 fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
     let message = &detail.message;
-    let lane = message.lane.as_deref().map_or_else(moment::none, |lane| of_lane(visit, message, lane));
-    let error = message.last_error.as_deref();
-    let error = error.map_or_else(moment::none, |error| moment::brief(error, ERROR_CHARS_MAX));
+    let lane = message.lane.as_deref().map_or_else(text::none, |lane| {
+        let values = [("destination", Some(message.destination.as_str())), ("lane", Some(lane))];
+        html! { a href=(visit.link(&with_query("/messages", &values))) { (text::foreign(lane)) } }
+    });
     let event = html! {
         (link::event(visit, &message.provider, &message.event_id)) " of "
-        (link::provider(visit, &message.provider)) ", " (moment::foreign(&message.event_type))
+        (link::provider(visit, &message.provider)) ", " (text::foreign(&message.event_type))
         @if message.generation > 0 { ", re-run " (message.generation) }
     };
-    let state = html! { (chip::message(message.state)) };
-    let result = html! {
-        @match message.last_result { Some(result) => (chip::attempt(Some(result))), None => (moment::none()) }
-    };
+    let result = message.last_result.map_or_else(text::none, |result| text::attempt_chip(Some(result)));
     // An order to send it again begins to count anew; what a destination is asked about began with the first attempt.
     let started = detail.attempts.iter().map(|attempt| attempt.started_at_ms);
     let first_sent_at_ms = message.first_sent_at_ms.into_iter().chain(started).min();
     let mut rows = vec![
-        ("Message id", moment::copied("message-id", &message.message_id.to_string())),
-        ("Effect", moment::foreign(&message.effect_name)),
+        ("Message id", text::copied("message-id", &message.message_id.to_string())),
+        ("Effect", text::foreign(&message.effect_name)),
         ("Destination", link::destination(visit, &message.destination)),
         ("Event", event),
-        ("State", state),
+        ("State", text::message_chip(message.state)),
         ("Lane", lane),
-        ("Idempotency key", moment::copied("key", &message.idempotency_key)),
-        ("Attempts", moment::figure(u64::from(message.attempts_n), false)),
+        ("Idempotency key", text::copied("key", &message.idempotency_key)),
+        ("Attempts", text::figure(u64::from(message.attempts_n), false)),
         ("Last result", result),
-        ("Last error", error),
-        ("Written", moment::moment(message.created_at_ms, visit.now_ms)),
-        ("First sent", moment::moment_or_none(first_sent_at_ms, visit.now_ms)),
-        ("Finished", moment::moment_or_none(message.finished_at_ms, visit.now_ms)),
+        ("Last error", text::brief_or_none(message.last_error.as_deref(), ERROR_CHARS_MAX)),
+        ("Written", text::moment(message.created_at_ms, visit.now_ms)),
+        ("First sent", text::moment_or_none(first_sent_at_ms, visit.now_ms)),
+        ("Finished", text::moment_or_none(message.finished_at_ms, visit.now_ms)),
     ];
     if let Some(at_ms) = detail.key_known_until_ms() {
-        rows.push(("Key remembered until", moment::moment(at_ms, visit.now_ms)));
+        rows.push(("Key remembered until", text::moment(at_ms, visit.now_ms)));
     }
     list::facts(&rows)
-}
-
-fn of_lane(visit: &Visit, message: &MessageView, lane: &str) -> Markup {
-    let values = [("destination", Some(message.destination.as_str())), ("lane", Some(lane))];
-    html! { a href=(visit.link(&with_query("/messages", &values))) { (moment::foreign(lane)) } }
 }
 
 /// Attempts that are shown, the newest ones.
@@ -275,39 +226,26 @@ const TEXT_CHARS_MAX: usize = 255;
 
 /// What was tried, the newest first.
 fn tried(visit: &Visit, attempts: &[AttemptView]) -> Markup {
-    let rows: Vec<Markup> =
-        attempts.iter().take(SHOWN_N).map(|attempt| attempt_row(visit, attempt)).collect();
     let headings = ["Attempt", "Started", "Took", "Result", "Status", "Error", "Node"];
+    let cells = |attempt: &AttemptView| {
+        let ended_ms = attempt.finished_at_ms;
+        let took_ms = ended_ms.map(|at_ms| at_ms.saturating_sub(attempt.started_at_ms).max(0));
+        [
+            html! { (attempt.attempt_n) },
+            text::moment(attempt.started_at_ms, visit.now_ms),
+            took_ms.map_or_else(text::none, |ms| html! { (grouped(ms.unsigned_abs())) " ms" }),
+            text::attempt_chip(attempt.result),
+            attempt.http_status.map_or_else(text::none, |status| html! { (status) }),
+            text::brief_or_none(attempt.error.as_deref(), TEXT_CHARS_MAX),
+            text::brief(&attempt.node, TEXT_CHARS_MAX),
+        ]
+    };
     html! {
-        section aria-labelledby="attempts" {
-            h2 id="attempts" { "Attempts" }
-            @if rows.is_empty() { (list::nothing("It was not sent yet.")) }
-            @else { (list::table("Attempts", &headings, &rows)) }
-            @if attempts.len() > SHOWN_N {
-                p class="hint" { "The newest " (SHOWN_N) " are shown." }
-            }
-            (answers(visit, attempts))
+        (list::rows("Attempts", headings, "It was not sent yet.", attempts.iter().take(SHOWN_N), cells))
+        @if attempts.len() > SHOWN_N {
+            p class="hint" { "The newest " (SHOWN_N) " are shown." }
         }
-    }
-}
-
-fn attempt_row(visit: &Visit, attempt: &AttemptView) -> Markup {
-    let took_ms = attempt.finished_at_ms.map(|at_ms| at_ms.saturating_sub(attempt.started_at_ms).max(0));
-    html! {
-        tr {
-            td { (attempt.attempt_n) }
-            td { (moment::moment(attempt.started_at_ms, visit.now_ms)) }
-            td { @match took_ms { Some(ms) => { (grouped(ms.unsigned_abs())) " ms" }, None => (moment::none()) } }
-            td { (chip::attempt(attempt.result)) }
-            td { @match attempt.http_status { Some(status) => (status), None => (moment::none()) } }
-            td {
-                @match &attempt.error {
-                    Some(error) => (moment::brief(error, TEXT_CHARS_MAX)),
-                    None => (moment::none()),
-                }
-            }
-            td { (moment::brief(&attempt.node, TEXT_CHARS_MAX)) }
-        }
+        (answers(visit, attempts))
     }
 }
 
@@ -317,7 +255,7 @@ fn answers(visit: &Visit, attempts: &[AttemptView]) -> Markup {
     html! {
         @for (attempt_n, response) in kept.take(ANSWERS_N) {
             h3 { "Answer to attempt " (attempt_n) }
-            (moment::brief_lines(response, ANSWER_CHARS_MAX))
+            (text::brief_lines(response, ANSWER_CHARS_MAX))
         }
         @if !attempts.is_empty() && !visit.may(Role::Reader) {
             p class="hint" { "What the destination answered is shown to the role " code { "reader" } "." }
@@ -327,40 +265,25 @@ fn answers(visit: &Visit, attempts: &[AttemptView]) -> Markup {
 
 /// What people decided, the newest first.
 fn decided(visit: &Visit, decisions: &[AuditView]) -> Markup {
-    let rows: Vec<Markup> = decisions.iter().take(SHOWN_N).map(|one| decision(visit, one)).collect();
-    html! {
-        @if !rows.is_empty() {
-            section aria-labelledby="decisions" {
-                h2 id="decisions" { "Decisions" }
-                (list::table("Decisions", &["When", "Who", "What", "Reason"], &rows))
-            }
-        }
-    }
+    let cells = |one: &AuditView| {
+        let action = html! {
+            code { (text::foreign(&one.action)) }
+            @if let Some(operation_id) = &one.operation_id { " in " (link::operation(visit, operation_id)) }
+        };
+        [
+            text::moment(one.at_ms, visit.now_ms),
+            text::foreign(&one.actor),
+            action,
+            text::brief(&one.detail, TEXT_CHARS_MAX),
+        ]
+    };
+    list::rows("Decisions", ["When", "Who", "What", "Reason"], "", decisions.iter().take(SHOWN_N), cells)
 }
 
-fn decision(visit: &Visit, one: &AuditView) -> Markup {
-    html! {
-        tr {
-            td { (moment::moment(one.at_ms, visit.now_ms)) }
-            td { (moment::foreign(&one.actor)) }
-            td {
-                code { (moment::foreign(&one.action)) }
-                @if let Some(operation_id) = &one.operation_id { " in " (link::operation(visit, operation_id)) }
-            }
-            td { (moment::brief(&one.detail, TEXT_CHARS_MAX)) }
-        }
-    }
-}
-
-async fn decide(visit: Visit, Path(message_id): Path<String>, form: SentForm) -> Response {
-    let page = path(&["messages", &message_id]);
-    match order(&visit, &page, &form).await {
-        Ok(()) => form::go(&visit.link(&page)),
-        Err(trouble) => visit.trouble(Place::Messages, &trouble.about(&page)),
-    }
-}
-
-async fn order(visit: &Visit, page: &str, form: &SentForm) -> Result<(), PageError> {
-    let order = MessageOrder { act: form.word("act")?, reason: form.needed("reason")?.to_owned() };
-    visit.post::<OrderResult>(&format!("{page}/decide"), &form.headers()?, &order).await.map(drop)
+pub(crate) async fn decide(
+    visit: Visit,
+    Path(id): Path<String>,
+    form: SentForm,
+) -> Result<Response, PageError> {
+    form::decide::<MessageAct>(&visit, &path(&["messages", &id]), &form).await
 }

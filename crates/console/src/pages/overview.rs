@@ -3,116 +3,69 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::Router;
-use axum::response::Response;
-use axum::routing::get;
-use maud::{Markup, html};
-
-use crate::contract::{path, with_query};
+use super::prelude::*;
 use crate::parts::activity::{ATTEMPTS, REQUESTS, Series, chart, series, spark};
-use crate::parts::chip::{Mood, chip};
-use crate::parts::frame::Place;
-use crate::parts::{chip, link, list, moment};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
 use hooklatch_contract::{
     ActivityCount, ActivityView, BacklogEvents, BacklogMessages, BacklogView, CauseView, DestinationView,
-    EventView, OperationState, OperationView, Page, PauseView, ProviderView, StuckSubject, UnknownPathView,
+    EventView, OperationState, OperationView, PauseView, ProviderView, StuckSubject, UnknownPathView,
 };
 use hooklatch_core::types::{EventState, MessageState, Outcome};
 
 /// Time between two refreshes of a page that stays open. Seconds.
 const REFRESH_S: u32 = 10;
 
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/", get(show))
-}
-
-async fn show(visit: Visit) -> Response {
-    let made = draw(&visit).await.map(|body| ("Overview".to_owned(), body));
-    visit.answer(Place::Overview, made)
-}
-
-async fn draw(visit: &Visit) -> Result<Markup, PageError> {
+pub(crate) async fn show(visit: Visit) -> PageResult {
     let backlog: BacklogView = visit.get("/backlog").await?;
-    let destinations: Page<DestinationView> = visit.get("/destinations").await?;
+    let destinations = visit.get::<Page<DestinationView>>("/destinations").await?.items;
     let activity: ActivityView = visit.get("/activity").await?;
-    let providers: Page<ProviderView> = visit.get("/providers").await?;
+    let providers = visit.get::<Page<ProviderView>>("/providers").await?.items;
     let newest: Page<EventView> = visit.get("/events?limit=1").await?;
-    let first = if newest.items.is_empty() && newest.next.is_none() {
-        Some(first_steps(visit, &providers.items))
-    } else {
-        None
-    };
-    let is_first = first.is_some();
+    let is_first = newest.items.is_empty() && newest.next.is_none();
     // What is refused is no event, and counts all the same.
     let is_any = !activity.requests.is_empty();
-    let answers = OverviewAnswers {
-        backlog: &backlog,
-        destinations: &destinations.items,
-        providers: &providers.items,
-        activity: &activity,
-    };
-    Ok(html! {
+    let needs = needs(&visit, &backlog, &destinations, &providers, &activity);
+    let body = html! {
         div id="overview" data-refresh=(REFRESH_S) {
-            @if let Some(first) = first {
-                section aria-labelledby="first" { h2 id="first" { "Nothing has come yet" } (first) }
+            @if is_first { (list::section("first", "Nothing has come yet", &first_steps(&visit, &providers))) }
+            (list::section("needs", "Needs a person", &needed(needs)))
+            @if !backlog.causes.is_empty() {
+                (list::section("causes", "Failures by cause", &causes(&visit, &backlog.causes)))
             }
-            section aria-labelledby="needs" { h2 id="needs" { "Needs a person" } (needed(visit, &answers)) }
-            @if let Some(causes) = causes(visit, &backlog.causes) { (causes) }
             @if !is_first || is_any {
-                section aria-labelledby="due" { h2 id="due" { "Oldest due" } (due(visit, &destinations.items)) }
-                (over_time(visit, &activity))
+                (list::section("due", "Oldest due", &due(&visit, &destinations)))
+                (over_time(&visit, &activity))
             }
         }
-    })
+    };
+    page("Overview", body)
 }
 
 const HOUR_MS: i64 = 3_600_000;
 /// Most rows that are shown.
 const NEEDS_N_MAX: usize = 40;
 
-/// The answers in which something may need a person.
-struct OverviewAnswers<'a> {
-    backlog: &'a BacklogView,
-    destinations: &'a [DestinationView],
-    providers: &'a [ProviderView],
-    activity: &'a ActivityView,
-}
-
-/// A row of the table, cell by cell.
-struct Need {
-    what: Markup,
-    state: Markup,
-    place: Markup,
-    number: Markup,
-    since: Markup,
-}
+/// A row of the table: what it is, its state, the place, the number, and since when.
+type Need = [Markup; 5];
 
 /// The table of what needs a person; a sentence where nothing does.
-fn needed(visit: &Visit, answers: &OverviewAnswers<'_>) -> Markup {
-    let needs = needs(visit, answers);
-    if needs.is_empty() {
-        return list::nothing("Nothing does. Events come in and go out by themselves.");
-    }
+fn needed(needs: Vec<Need>) -> Markup {
     let left_out_n = needs.len().saturating_sub(NEEDS_N_MAX);
-    let row = |need: Need| {
-        let Need { what, state, place, number, since } = need;
-        html! { tr { td { (what) } td { (state) } td { (place) } td { (number) } td { (since) } } }
-    };
-    let rows: Vec<Markup> = needs.into_iter().take(NEEDS_N_MAX).map(row).collect();
+    let headings = ["What", "State", "Where", "Number", "Since"];
+    let nothing = "Nothing does. Events come in and go out by themselves.";
     html! {
-        (list::table("What needs a person", &["What", "State", "Where", "Number", "Since"], &rows))
+        (list::rows("What needs a person", headings, nothing, needs.into_iter().take(NEEDS_N_MAX), |need| need))
         @if left_out_n > 0 { p class="hint" { "And " (left_out_n) " more of these." } }
     }
 }
 
-fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
-    let OverviewAnswers { backlog, destinations, providers, activity } = answers;
-    let messages = backlog.messages.iter();
+fn needs(
+    visit: &Visit,
+    backlog: &BacklogView,
+    destinations: &[DestinationView],
+    providers: &[ProviderView],
+    activity: &ActivityView,
+) -> Vec<Need> {
     let is_decided =
         |one: &&BacklogMessages| matches!(one.count.state, MessageState::Held | MessageState::Dead);
     let is_event_decided = |one: &&BacklogEvents| {
@@ -120,21 +73,20 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     };
     let is_astray = |one: &&BacklogMessages| !one.is_configured && !is_decided(one);
     let is_event_astray = |one: &&BacklogEvents| !one.is_configured && one.count.state == EventState::Retry;
+    let (messages, events) = (backlog.messages.iter(), backlog.events.iter());
+    let counted: Vec<Recent<'_>> = providers.iter().map(|one| Recent::of(&one.name, activity)).collect();
+    let add = Some("Nothing of that name is configured: add it again.");
+    let add_or_discard = Some("Nothing of that name is configured: add it again, or discard them.");
     let mut needs: Vec<Need> =
         messages.clone().filter(is_decided).map(|one| of_messages(visit, one, None)).collect();
-    needs.extend(backlog.events.iter().filter(is_event_decided).map(|one| of_events(visit, one, None)));
+    needs.extend(events.clone().filter(is_event_decided).map(|one| of_events(visit, one, None)));
     needs.extend(backlog.operations.iter().map(|one| of_operation(visit, one)));
-    let counted: Vec<Recent<'_>> = providers.iter().map(|one| Recent::of(&one.name, activity)).collect();
     needs.extend(counted.iter().filter_map(|one| disbelieved(visit, one)));
     needs.extend(counted.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
     needs.extend(counted.iter().filter_map(|one| untaken(visit, one)));
-    let unconfigured = "Nothing of that name is configured: add it again, or discard them.";
-    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(unconfigured))));
-    let unconfigured = "Nothing of that name is configured: add it again.";
-    needs.extend(
-        backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(unconfigured))),
-    );
+    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, add_or_discard)));
+    needs.extend(events.filter(is_event_astray).map(|one| of_events(visit, one, add)));
     needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
     needs
@@ -142,25 +94,25 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
 
 fn of_events(visit: &Visit, one: &BacklogEvents, hint: Option<&str>) -> Need {
     let values = [("state", Some(one.count.state.as_str())), ("provider", Some(one.provider.as_str()))];
-    Need {
-        what: what(&visit.link(&with_query("/events", &values)), "Events", hint),
-        state: chip::event(one.count.state),
-        place: link::provider(visit, &one.provider),
-        number: moment::figure(one.count.events_n, one.count.is_more),
-        since: moment::moment(one.count.oldest_received_at_ms, visit.now_ms),
-    }
+    [
+        what(&visit.link(&with_query("/events", &values)), "Events", hint),
+        text::event_chip(one.count.state),
+        link::provider(visit, &one.provider),
+        text::figure(one.count.events_n, one.count.is_more),
+        text::moment(one.count.oldest_received_at_ms, visit.now_ms),
+    ]
 }
 
 fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need {
     let values = [("state", Some(one.count.state.as_str())), ("destination", Some(one.destination.as_str()))];
-    Need {
-        what: what(&visit.link(&with_query("/messages", &values)), "Messages", hint),
-        state: chip::message(one.count.state),
-        place: link::destination(visit, &one.destination),
-        number: moment::figure(one.count.messages_n, one.count.is_more),
+    [
+        what(&visit.link(&with_query("/messages", &values)), "Messages", hint),
+        text::message_chip(one.count.state),
+        link::destination(visit, &one.destination),
+        text::figure(one.count.messages_n, one.count.is_more),
         // Messages without a destination may be due later.
-        since: moment::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
-    }
+        text::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
+    ]
 }
 
 /// An operation that continues only after a person's decision.
@@ -175,13 +127,13 @@ fn of_operation(visit: &Visit, one: &OperationView) -> Need {
             "It stopped because too many of its calls failed. Look at them, then continue or cancel it.",
         ),
     };
-    Need {
-        what: what(&target, "Operation", Some(hint)),
-        state: chip(mood, one.state.as_str()),
-        place: moment::foreign(&one.actor),
-        number: moment::figure(one.total_n, false),
-        since: moment::moment(one.created_at_ms, visit.now_ms),
-    }
+    [
+        what(&target, "Operation", Some(hint)),
+        chip(mood, one.state.as_str()),
+        text::foreign(&one.actor),
+        text::figure(one.total_n, false),
+        text::moment(one.created_at_ms, visit.now_ms),
+    ]
 }
 
 /// Requests of one provider in the hour under way and the one before, by outcome.
@@ -204,13 +156,13 @@ impl<'a> Recent<'a> {
     /// What needs a person about the requests with this outcome, with the list of them; `None` where there are none.
     fn need(&self, visit: &Visit, outcome: &str, (list, hint): (&str, &str), state: Markup) -> Option<Need> {
         let since_ms = self.counts.iter().find(|one| one.outcome == outcome)?.at_ms;
-        Some(Need {
-            what: what(&visit.link(list), "Requests", Some(hint)),
+        Some([
+            what(&visit.link(list), "Requests", Some(hint)),
             state,
-            place: link::provider(visit, self.provider),
-            number: moment::figure(self.number(outcome), false),
-            since: moment::moment(since_ms, visit.now_ms),
-        })
+            link::provider(visit, self.provider),
+            text::figure(self.number(outcome), false),
+            text::moment(since_ms, visit.now_ms),
+        ])
     }
 }
 
@@ -250,58 +202,57 @@ fn misdirected(visit: &Visit, one: &UnknownPathView) -> Option<Need> {
         (None, Some(kind)) => format!("No provider has this path. The requests are signed like {kind}."),
         (None, None) => return None,
     };
-    Some(Need {
-        what: what(&visit.link("/rejected"), "Requests", Some(&hint)),
-        state: chip(Mood::Bad, "404"),
-        place: moment::foreign(&one.path),
-        number: moment::figure(one.requests_n, false),
-        since: moment::moment(one.first_at_ms, visit.now_ms),
-    })
+    Some([
+        what(&visit.link("/rejected"), "Requests", Some(&hint)),
+        chip(Mood::Bad, "404"),
+        text::foreign(&one.path),
+        text::figure(one.requests_n, false),
+        text::moment(one.first_at_ms, visit.now_ms),
+    ])
 }
 
 /// A provider whose events wait because an operator has paused it.
 fn paused_provider(visit: &Visit, one: &ProviderView) -> Option<Need> {
     let pause = one.pause.as_ref()?;
     let waiting = one.waiting.iter().find(|count| count.state == EventState::Retry);
-    Some(Need {
-        what: what_paused(visit, &path(&["senders", &one.name]), "Provider: its new events wait", pause),
-        state: chip(Mood::Needed, "paused"),
-        place: link::provider(visit, &one.name),
-        number: waiting
-            .map_or_else(|| moment::figure(0, false), |count| moment::figure(count.events_n, count.is_more)),
-        since: moment::moment(pause.paused_at_ms, visit.now_ms),
-    })
+    Some([
+        what_paused(visit, &path(&["senders", &one.name]), "Provider: its new events wait", pause),
+        chip(Mood::Needed, "paused"),
+        link::provider(visit, &one.name),
+        waiting.map_or_else(|| text::figure(0, false), |count| text::figure(count.events_n, count.is_more)),
+        text::moment(pause.paused_at_ms, visit.now_ms),
+    ])
 }
 
 fn what_paused(visit: &Visit, target: &str, noun: &str, pause: &PauseView) -> Markup {
     html! {
         a href=(visit.link(target)) { (noun) }
         p class="hint" {
-            (moment::foreign(&pause.actor)) " paused it until "
+            (text::foreign(&pause.actor)) " paused it until "
             @match pause.until_ms {
-                Some(until_ms) => (moment::moment(until_ms, visit.now_ms)),
+                Some(until_ms) => (text::moment(until_ms, visit.now_ms)),
                 None => "someone resumes it",
             }
-            ": " (moment::foreign(&pause.reason))
+            ": " (text::foreign(&pause.reason))
         }
     }
 }
 
 fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
     let pause = one.pause.as_ref()?;
-    Some(Need {
-        what: what_paused(visit, &path(&["destinations", &one.name]), "Destination: its calls wait", pause),
-        state: chip(Mood::Needed, "paused"),
-        place: link::destination(visit, &one.name),
-        number: open_messages(one),
-        since: moment::moment(pause.paused_at_ms, visit.now_ms),
-    })
+    Some([
+        what_paused(visit, &path(&["destinations", &one.name]), "Destination: its calls wait", pause),
+        chip(Mood::Needed, "paused"),
+        link::destination(visit, &one.name),
+        open_messages(one),
+        text::moment(pause.paused_at_ms, visit.now_ms),
+    ])
 }
 
 /// The messages that wait for a destination.
 fn open_messages(one: &DestinationView) -> Markup {
     let waiting = one.backlog.iter().filter(|count| is_waiting(count.state));
-    moment::figure(
+    text::figure(
         waiting.clone().map(|count| count.messages_n).sum(),
         waiting.clone().any(|count| count.is_more),
     )
@@ -316,38 +267,29 @@ fn what(target: &str, noun: &str, hint: Option<&str>) -> Markup {
     html! { a href=(target) { (noun) } @if let Some(hint) = hint { p class="hint" { (hint) } } }
 }
 
-/// The table of causes, each with the way to the list of what it concerns; nothing where there is none.
-fn causes(visit: &Visit, causes: &[CauseView]) -> Option<Markup> {
-    let rows: Vec<Markup> = causes.iter().map(|one| cause_row(visit, one)).collect();
-    let headings = ["What", "State", "Where", "Cause", "Number", "Newest"];
-    (!rows.is_empty()).then(|| {
-        html! {
-            section aria-labelledby="causes" {
-                h2 id="causes" { "Failures by cause" }
-                (list::table("Failures by cause", &headings, &rows))
-                p class="hint" { "Counted among the newest 2,000 failed events and the newest 2,000 held and dead messages." }
+/// The table of causes, each with the way to the list of what it concerns.
+fn causes(visit: &Visit, causes: &[CauseView]) -> Markup {
+    let cells = |one: &CauseView| {
+        let (path, what, key, place) = match one.subject {
+            StuckSubject::Events => ("/events", "Events", "provider", link::provider(visit, &one.name)),
+            StuckSubject::Messages => {
+                ("/messages", "Messages", "destination", link::destination(visit, &one.name))
             }
-        }
-    })
-}
-
-fn cause_row(visit: &Visit, one: &CauseView) -> Markup {
-    let (path, what, key, place) = match one.subject {
-        StuckSubject::Events => ("/events", "Events", "provider", link::provider(visit, &one.name)),
-        StuckSubject::Messages => {
-            ("/messages", "Messages", "destination", link::destination(visit, &one.name))
-        }
+        };
+        let values = [("state", Some(one.state.as_str())), (key, Some(one.name.as_str()))];
+        [
+            html! { a href=(visit.link(&with_query(path, &values))) { (what) } },
+            chip(if one.state == "held" { Mood::Needed } else { Mood::Bad }, &one.state),
+            place,
+            text::foreign_or_none(one.error.as_deref()),
+            text::figure(one.counted_n, false),
+            text::moment(one.newest_at_ms, visit.now_ms),
+        ]
     };
-    let values = [("state", Some(one.state.as_str())), (key, Some(one.name.as_str()))];
+    let headings = ["What", "State", "Where", "Cause", "Number", "Newest"];
     html! {
-        tr {
-            td { a href=(visit.link(&with_query(path, &values))) { (what) } }
-            td { (chip(if one.state == "held" { Mood::Needed } else { Mood::Bad }, &one.state)) }
-            td { (place) }
-            td { @match &one.error { Some(error) => (moment::foreign(error)), None => (moment::none()) } }
-            td { (moment::figure(one.counted_n, false)) }
-            td { (moment::moment(one.newest_at_ms, visit.now_ms)) }
-        }
+        (list::rows("Failures by cause", headings, "", causes, cells))
+        p class="hint" { "Counted among the newest 2,000 failed events and the newest 2,000 held and dead messages." }
     }
 }
 
@@ -359,46 +301,37 @@ fn due(visit: &Visit, destinations: &[DestinationView]) -> Markup {
     let mut busy: Vec<&DestinationView> =
         destinations.iter().filter(|one| one.backlog.iter().any(|count| is_waiting(count.state))).collect();
     busy.sort_by_key(|one| (one.oldest_due_at_ms.is_none(), one.oldest_due_at_ms, one.name.as_str()));
-    if busy.is_empty() {
-        return list::nothing("Nothing is due.");
-    }
-    let rows: Vec<Markup> = busy.iter().take(DUE_N_MAX).map(|one| due_row(visit, one)).collect();
-    html! {
-        (list::table("What is due", &["Destination", "Ready", "Waiting", "Under way", "Oldest due"], &rows))
-        @if busy.len() > DUE_N_MAX {
-            p { a href=(visit.link("/destinations")) { "All destinations" } }
-        }
-    }
-}
-
-fn due_row(visit: &Visit, one: &DestinationView) -> Markup {
-    let number = |state: MessageState| {
+    let number = |one: &DestinationView, state: MessageState| {
         let Some(count) = one.backlog.iter().find(|count| count.state == state) else {
-            return moment::none();
+            return text::none();
         };
         let values = [("state", Some(state.as_str())), ("destination", Some(one.name.as_str()))];
         html! {
             a href=(visit.link(&with_query("/messages", &values))) {
-                (moment::figure(count.messages_n, count.is_more))
+                (text::figure(count.messages_n, count.is_more))
             }
         }
     };
-    html! {
-        tr {
-            td {
-                (link::destination(visit, &one.name))
-                @if one.pause.is_some() { " " (chip(Mood::Needed, "paused")) }
-                // It is tried again without a person.
-                @match one.breaker.as_deref() {
-                    Some("open") => { " " (chip(Mood::Bad, "breaker open")) },
-                    Some("half_open") => { " " (chip(Mood::Busy, "breaker half open")) },
-                    _ => {},
-                }
+    let cells = |one: &&DestinationView| {
+        let name = html! {
+            (link::destination(visit, &one.name))
+            @if one.pause.is_some() { " " (chip(Mood::Needed, "paused")) }
+            // It is tried again without a person.
+            @match one.breaker.as_deref() {
+                Some("open") => { " " (chip(Mood::Bad, "breaker open")) },
+                Some("half_open") => { " " (chip(Mood::Busy, "breaker half open")) },
+                _ => {},
             }
-            td { (number(MessageState::Ready)) }
-            td { (number(MessageState::Waiting)) }
-            td { (number(MessageState::Leased)) }
-            td { (moment::moment_or_none(one.oldest_due_at_ms, visit.now_ms)) }
+        };
+        let [ready, waiting, leased] = [MessageState::Ready, MessageState::Waiting, MessageState::Leased]
+            .map(|state| number(one, state));
+        [name, ready, waiting, leased, text::moment_or_none(one.oldest_due_at_ms, visit.now_ms)]
+    };
+    let headings = ["Destination", "Ready", "Waiting", "Under way", "Oldest due"];
+    html! {
+        (list::rows("What is due", headings, "Nothing is due.", busy.iter().take(DUE_N_MAX), cells))
+        @if busy.len() > DUE_N_MAX {
+            p { a href=(visit.link("/destinations")) { "All destinations" } }
         }
     }
 }
@@ -427,8 +360,8 @@ fn first_steps(visit: &Visit, providers: &[ProviderView]) -> Markup {
         html! {
             tr {
                 th scope="row" { (link::provider(visit, &one.name)) }
-                td { (moment::foreign(&one.sender.title)) }
-                td { (moment::copied(&format!("url-{n}"), &one.url)) }
+                td { (text::foreign(&one.sender.title)) }
+                td { (text::copied(&format!("url-{n}"), &one.url)) }
             }
         }
     };
@@ -436,7 +369,7 @@ fn first_steps(visit: &Visit, providers: &[ProviderView]) -> Markup {
     html! {
         @if let Some(first) = first.filter(|_| is_dev) {
             p { "Send a first signed event, from another terminal:" }
-            p { (moment::copied("first-event", &format!("hooklatch send {} --url {}", first.kind, first.url))) }
+            p { (text::copied("first-event", &format!("hooklatch send {} --url {}", first.kind, first.url))) }
             p { "Senders out there would be given these addresses:" }
         } @else {
             p { "Register these addresses with their senders; their first events will be on this page." }
@@ -455,24 +388,26 @@ const BUSIEST_N_MAX: usize = 10;
 fn over_time(visit: &Visit, view: &ActivityView) -> Markup {
     let requests = series(view, &REQUESTS, view.requests.iter());
     let attempts = series(view, &ATTEMPTS, view.attempts.iter());
+    let by_provider = by_name(&view.requests, |some| series(view, &REQUESTS, some));
+    let by_destination = by_name(&view.attempts, |some| series(view, &ATTEMPTS, some));
+    let requests = html! {
+        (chart(view, "requests", &requests))
+        (busiest("Provider", by_provider, |name, word| {
+            let list = if word == "rejected" { "/rejected" } else { "/events" };
+            (link::provider(visit, name), visit.link(&with_query(list, &[("provider", Some(name))])))
+        }))
+    };
+    let attempts = html! {
+        (chart(view, "calls", &attempts))
+        (busiest("Destination", by_destination, |name, word| {
+            let state = (word == "done").then_some(word);
+            let values = [("state", state), ("destination", Some(name))];
+            (link::destination(visit, name), visit.link(&with_query("/messages", &values)))
+        }))
+    };
     html! {
-        section aria-labelledby="requests" {
-            h2 id="requests" { "Requests in the last day" }
-            (chart(view, "requests", &requests))
-            (busiest("Provider", by_name(&view.requests, |some| series(view, &REQUESTS, some)), |name, word| {
-                let list = if word == "rejected" { "/rejected" } else { "/events" };
-                (link::provider(visit, name), visit.link(&with_query(list, &[("provider", Some(name))])))
-            }))
-        }
-        section aria-labelledby="attempts" {
-            h2 id="attempts" { "Calls in the last day" }
-            (chart(view, "calls", &attempts))
-            (busiest("Destination", by_name(&view.attempts, |some| series(view, &ATTEMPTS, some)), |name, word| {
-                let state = (word == "done").then_some(word);
-                let values = [("state", state), ("destination", Some(name))];
-                (link::destination(visit, name), visit.link(&with_query("/messages", &values)))
-            }))
-        }
+        (list::section("requests", "Requests in the last day", &requests))
+        (list::section("attempts", "Calls in the last day", &attempts))
         p class="hint" { "Counted by all nodes; what another node counted is here within a minute." }
     }
 }
@@ -512,8 +447,8 @@ fn busiest(
                 td { (spark(name, series)) }
                 @for one in series.iter().filter(is_column) {
                     td {
-                        @if one.total() == 0 { (moment::figure(0, false)) }
-                        @else { a href=(linked(name, one.word).1) { (moment::figure(one.total(), false)) } }
+                        @if one.total() == 0 { (text::figure(0, false)) }
+                        @else { a href=(linked(name, one.word).1) { (text::figure(one.total(), false)) } }
                     }
                 }
             }

@@ -1,23 +1,9 @@
 //! Requests that were refused, and why.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::RawQuery;
-use axum::response::Response;
-use axum::routing::get;
-use maud::{Markup, html};
-
-use crate::contract::with_query;
-use crate::parts::chip::{Mood, chip};
-use crate::parts::frame::Place;
-use crate::parts::{field, link, list, moment};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
-use hooklatch_contract::{BacklogView, Page, RejectedGroup, RejectedView, UnknownPathView};
-use hooklatch_core::types::Role;
+use super::prelude::*;
+use hooklatch_contract::{BacklogView, RejectedGroup, RejectedView, UnknownPathView};
 
 /// Rows of a page: headers make them heavy.
 const LIMIT: &str = "20";
@@ -25,127 +11,118 @@ const LIMIT: &str = "20";
 const HEADERS_BYTES_MAX: usize = 1_200;
 /// Most characters of a header's value that are shown.
 const VALUE_CHARS_MAX: usize = 200;
-const HEADINGS: [&str; 5] = ["Received", "Provider", "Step", "Why", "Body"];
 
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/rejected", get(show))
-}
-
-async fn show(visit: Visit, raw: RawQuery) -> Response {
-    let made = draw(&visit, &field::values(&raw)).await.map(|body| ("Rejected".to_owned(), body));
-    visit.answer(Place::Rejected, made)
-}
-
-async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
-    let (provider, reason) = (field::value(values, "provider"), field::value(values, "reason"));
-    let cursor = field::value(values, "cursor");
+pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
+    let (provider, reason, cursor) = (values.get("provider"), values.get("reason"), values.get("cursor"));
     let asked = [("provider", provider), ("reason", reason), ("cursor", cursor), ("limit", Some(LIMIT))];
-    let page: Page<RejectedView> = visit.get(&with_query("/rejected", &asked)).await?;
-    let rows: Vec<Markup> = page.items.iter().map(|one| row(visit, one)).collect();
-    let is_first = provider.is_none() && reason.is_none() && cursor.is_none();
+    let found: Page<RejectedView> = visit.get(&with_query("/rejected", &asked)).await?;
+    let is_filtered = provider.is_some() || reason.is_some();
+    let is_first = !is_filtered && cursor.is_none();
     let groups =
         if is_first { visit.get::<Page<RejectedGroup>>("/rejected/groups").await?.items } else { Vec::new() };
     let backlog: BacklogView = visit.get("/backlog").await?;
-    let is_filtered = provider.is_some() || reason.is_some();
     let nothing =
         if is_filtered { "No refused request matches this filter." } else { "No request was refused." };
-    let fields = html! { (field::provider(visit, values)) (field::text("reason", "Reason", values)) };
-    Ok(html! {
+    let fields =
+        html! { (list::provider_field(&visit, &values)) (list::text_field("reason", "Reason", &values)) };
+    let headings = ["Received", "Provider", "Step", "Why", "Body"];
+    let body = html! {
         p class="hint" {
             "Requests that Hooklatch refused: no event was stored, and the sender got a 4xx. The newest 100 of each provider
              are kept."
         }
-        (field::filter(&visit.link("/rejected"), &fields, is_filtered))
-        @if groups.len() > 1 { (grouped(visit, &groups)) }
-        @if rows.is_empty() { (list::nothing(nothing)) }
-        @else { (list::table("Rejected requests", &HEADINGS, &rows)) }
-        (list::onwards(visit, "/rejected", values, &page))
-        @if is_first { (unknown_paths(visit, &backlog.unknown_paths)) }
-    })
+        (list::filter(&visit.link("/rejected"), &fields, is_filtered))
+        @if groups.len() > 1 { (grouped(&visit, &groups)) }
+        (list::rows("Rejected requests", headings, nothing, &found.items, |one| cells(&visit, one)))
+        (list::onwards(&visit, "/rejected", &values, &found))
+        @if is_first { (unknown_paths(&visit, &backlog.unknown_paths)) }
+    };
+    page("Rejected", body)
 }
 
 /// The refused requests by provider, reason and client: a fault of one sender is one line.
 fn grouped(visit: &Visit, groups: &[RejectedGroup]) -> Markup {
-    let row = |one: &RejectedGroup| {
+    let cells = |one: &RejectedGroup| {
         let filter = [("provider", Some(one.provider.as_str())), ("reason", Some(one.reason.as_str()))];
-        let client = one.client_address.as_deref();
-        html! {
-            tr {
-                td { a href=(visit.link(&with_query("/rejected", &filter))) { (moment::figure(one.requests_n, false)) } }
-                td { (moment::moment(one.last_at_ms, visit.now_ms)) }
-                td { (link::provider(visit, &one.provider)) }
-                td { (chip(Mood::Bad, in_words(&one.reason).0.unwrap_or(&one.reason))) }
-                td {
-                    @if let Some(client) = client { (moment::foreign(client)) }
-                    @else if visit.may(Role::Reader) { span class="none" { "not known" } }
-                    @else { span class="none" { "for readers" } }
-                }
-            }
-        }
+        let all = visit.link(&with_query("/rejected", &filter));
+        [
+            html! { a href=(all) { (text::figure(one.requests_n, false)) } },
+            text::moment(one.last_at_ms, visit.now_ms),
+            link::provider(visit, &one.provider),
+            chip(Mood::Bad, in_words(&one.reason).0.unwrap_or(&one.reason)),
+            client(visit, one.client_address.as_deref()),
+        ]
     };
-    let rows: Vec<Markup> = groups.iter().map(row).collect();
+    let headings = ["Requests", "Last", "Provider", "Reason", "Client"];
     html! {
         h2 { "By cause" }
-        (list::table("Rejected requests by cause", &["Requests", "Last", "Provider", "Reason", "Client"], &rows))
+        (list::rows("Rejected requests by cause", headings, "", groups, cells))
         h2 { "Newest" }
+    }
+}
+
+/// The address of a client, which readers may see.
+fn client(visit: &Visit, address: Option<&str>) -> Markup {
+    match address {
+        Some(address) => html! { code { (text::foreign(address)) } },
+        None if !visit.may(Role::Reader) => html! { span class="none" { "for readers" } },
+        None => html! { span class="none" { "not known" } },
     }
 }
 
 /// Paths that no provider has, and that were posted to.
 fn unknown_paths(visit: &Visit, paths: &[UnknownPathView]) -> Markup {
-    let row = |one: &UnknownPathView| {
-        html! {
-            tr {
-                td { (moment::moment(one.last_at_ms, visit.now_ms)) }
-                td { (moment::foreign(&one.path)) }
-                td {
-                    @match (&one.nearest_provider, &one.signature_of_kind) {
-                        (Some(name), _) => { "Probably meant for " (link::provider(visit, name)) ": correct the URL at the sender." }
-                        (None, Some(kind)) => { "Signed like " (moment::foreign(kind)) ": add the provider, or correct the URL at the sender." }
-                        (None, None) => { span class="none" { "nothing like a provider" } }
-                    }
-                }
-                td { (moment::foreign(one.client_address.as_deref().unwrap_or("—"))) }
-                td { (moment::figure(one.requests_n, false)) }
+    let cells = |one: &UnknownPathView| {
+        let remedy = html! {
+            @match (&one.nearest_provider, &one.signature_of_kind) {
+                (Some(name), _) => { "Probably meant for " (link::provider(visit, name)) ": correct the URL at the sender." }
+                (None, Some(kind)) => { "Signed like " (text::foreign(kind)) ": add the provider, or correct the URL at the sender." }
+                (None, None) => { span class="none" { "nothing like a provider" } }
             }
-        }
+        };
+        [
+            text::moment(one.last_at_ms, visit.now_ms),
+            text::foreign(&one.path),
+            remedy,
+            text::foreign(one.client_address.as_deref().unwrap_or("—")),
+            text::figure(one.requests_n, false),
+        ]
     };
-    let rows: Vec<Markup> = paths.iter().map(row).collect();
+    let headings = ["Last", "Path", "What to do", "Client", "Requests"];
+    let title = "Paths without a provider";
     html! {
-        h2 { "Paths without a provider" }
+        h2 { (title) }
         p class="hint" {
             "POSTs to paths that no provider has. They were answered 404, so their senders may give up. This node keeps 32 of
              them since its start."
         }
-        @if rows.is_empty() { (list::nothing("None since this node started.")) }
-        @else { (list::table("Paths without a provider", &["Last", "Path", "What to do", "Client", "Requests"], &rows)) }
+        (list::rows(title, headings, "None since this node started.", paths, cells))
     }
 }
 
-fn row(visit: &Visit, one: &RejectedView) -> Markup {
+fn cells(visit: &Visit, one: &RejectedView) -> [Markup; 5] {
     let (word, hint) = in_words(&one.reason);
     let explain = with_query("/explain", &[("provider", Some(one.provider.as_str()))]);
-    html! {
-        tr {
-            td { (moment::moment(one.received_at_ms, visit.now_ms)) }
-            td { (link::provider(visit, &one.provider)) }
-            td { (moment::foreign(&one.step)) }
-            td class="why" {
-                p { (chip(Mood::Bad, word.unwrap_or(&one.reason))) " " (moment::coded(&one.detail)) "." }
-                @if !hint.is_empty() {
-                    p class="hint" {
-                        (hint)
-                        @if visit.may(Role::Reader) { " " a href=(visit.link(&explain)) { "Explain a request" } }
-                    }
-                }
-                details {
-                    summary { "The request" }
-                    (request(visit, one))
-                }
+    let why = html! {
+        p { (chip(Mood::Bad, word.unwrap_or(&one.reason))) " " (text::coded(&one.detail)) "." }
+        @if !hint.is_empty() {
+            p class="hint" {
+                (hint)
+                @if visit.may(Role::Reader) { " " a href=(visit.link(&explain)) { "Explain a request" } }
             }
-            td { span class="short" { (moment::figure(one.body_bytes_n, false)) " B" } }
         }
-    }
+        details {
+            summary { "The request" }
+            (request(visit, one))
+        }
+    };
+    [
+        text::moment(one.received_at_ms, visit.now_ms),
+        link::provider(visit, &one.provider),
+        text::foreign(&one.step),
+        html! { div class="why" { (why) } },
+        html! { span class="short" { (text::figure(one.body_bytes_n, false)) " B" } },
+    ]
 }
 
 fn request(visit: &Visit, one: &RejectedView) -> Markup {
@@ -156,17 +133,12 @@ fn request(visit: &Visit, one: &RejectedView) -> Markup {
     } else {
         headers(&one.headers)
     };
-    let client = match &one.client_address {
-        Some(address) => html! { code { (moment::foreign(address)) } },
-        None if !visit.may(Role::Reader) => html! { span class="none" { "for readers" } },
-        None => html! { span class="none" { "not known" } },
-    };
     let digest = match one.body_digest.as_str() {
         "" => html! { span class="none" { "the body was not read" } },
         digest => html! { code { (digest) } },
     };
     let facts = [
-        ("Client", client),
+        ("Client", client(visit, one.client_address.as_deref())),
         ("Headers", headers),
         ("SHA-256 of the body", digest),
         ("Request id", html! { code { (one.rejection_id) } }),
@@ -181,7 +153,7 @@ fn headers(headers: &BTreeMap<String, Vec<String>>) -> Markup {
     for (name, value) in all {
         let short: String = value.chars().take(VALUE_CHARS_MAX).collect();
         let cut = if short.len() < value.len() { " …" } else { "" };
-        let line = html! { (moment::foreign(name)) ": " (moment::foreign(&short)) (cut) };
+        let line = html! { (text::foreign(name)) ": " (text::foreign(&short)) (cut) };
         bytes_n += line.0.len();
         if bytes_n > HEADERS_BYTES_MAX {
             left_out_n += 1;

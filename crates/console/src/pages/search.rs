@@ -1,45 +1,24 @@
 //! Whatever an id leads to: what was found, and each step at which it was looked for.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::RawQuery;
-use axum::response::Response;
-use axum::routing::get;
-use maud::{Markup, html};
-
-use crate::contract::with_query;
-use crate::parts::chip::{Mood, chip};
-use crate::parts::frame::Place;
-use crate::parts::{chip, field, form, link, list, moment};
-use crate::state::ConsoleState;
-use crate::visit::Visit;
+use super::prelude::*;
 use hooklatch_contract::{EventView, MessageView, RejectedView, SearchHit, SearchView};
 use hooklatch_core::types::EventState;
 
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/search", get(show))
-}
-
-async fn show(visit: Visit, raw: RawQuery) -> Response {
-    let values = field::values(&raw);
+pub(crate) async fn show(visit: Visit, values: Values) -> Result<Response, PageError> {
     // As it is copied from a page or a log: with space around it.
-    let Some(id) = field::value(&values, "id").map(str::trim) else {
-        return visit.page(Place::Elsewhere, "Search", &asked_for(&visit, ""));
+    let Some(id) = values.get("id").map(str::trim) else {
+        return Ok(PageBody::new("Search", asked_for(&visit, "")).into_response());
     };
-    let found: SearchView = match visit.get(&with_query("/search", &[("id", Some(id))])).await {
-        Ok(found) => found,
-        Err(trouble) => return visit.trouble(Place::Elsewhere, &trouble),
-    };
+    let found: SearchView = visit.get(&with_query("/search", &[("id", Some(id))])).await?;
     if let Some(path) = only_event(&found) {
-        return form::go(&visit.link(&path));
+        return Ok(form::go(&visit.link(&path)));
     }
     let title = match (found.found.is_empty(), found.skips_ids_inside) {
         (true, false) => "Not found",
         (true, true) => "Not found in what you may search",
         (false, _) => "Search",
     };
-    visit.page(Place::Elsewhere, title, &draw(&visit, id, &found))
+    Ok(PageBody::new(title, draw(&visit, id, &found)).into_response())
 }
 
 /// The page of the event that is all there is to find, unless something is to be said first.
@@ -53,12 +32,12 @@ fn only_event(found: &SearchView) -> Option<String> {
 fn draw(visit: &Visit, id: &str, found: &SearchView) -> Markup {
     html! {
         (asked_for(visit, id))
-        p { "Looked for " code { (moment::foreign(&found.query)) } "." }
+        p { "Looked for " code { (text::foreign(&found.query)) } "." }
         (ladder(found))
         @if !found.notes.is_empty() {
             section aria-labelledby="why" {
                 h2 id="why" { @if found.found.is_empty() { "What was not looked at" } @else { "Notes" } }
-                ul class="notes" { @for note in &found.notes { li { (moment::coded(note)) } } }
+                ul class="notes" { @for note in &found.notes { li { (text::coded(note)) } } }
             }
         }
         (draw_found(visit, &found.found))
@@ -121,39 +100,36 @@ fn draw_found(visit: &Visit, hits: &[SearchHit]) -> Markup {
 }
 
 fn drawn(visit: &Visit, hit: &SearchHit) -> (&'static str, &'static [&'static str], Markup) {
+    let title = match hit {
+        SearchHit::EventId { .. } => "Events of this id, or whose id begins so",
+        SearchHit::SearchId { .. } => "Events with this id inside, or one that begins so",
+        SearchHit::Object { .. } => "It is an object of events",
+        SearchHit::MessageId { .. } => "It is the id of a message",
+        SearchHit::IdempotencyKey { .. } => "It is the idempotency key of a message",
+        SearchHit::EffectName { .. } => "It is the name of an effect of open messages",
+        SearchHit::Rejected { .. } => "It stands in requests that were refused",
+    };
     match hit {
-        SearchHit::EventId { event: one } => {
-            ("Events of this id, or whose id begins so", &OF_EVENTS, event(visit, one))
-        }
-        SearchHit::SearchId { event: one } => {
-            ("Events with this id inside, or one that begins so", &OF_EVENTS, event(visit, one))
-        }
-        SearchHit::Object { event: one } => ("It is an object of events", &OF_EVENTS, event(visit, one)),
-        SearchHit::MessageId { message: one } => {
-            ("It is the id of a message", &OF_MESSAGES, message(visit, one))
-        }
-        SearchHit::IdempotencyKey { message: one } => {
-            ("It is the idempotency key of a message", &OF_MESSAGES, message(visit, one))
-        }
-        SearchHit::EffectName { message: one } => {
-            ("It is the name of an effect of open messages", &OF_MESSAGES, message(visit, one))
-        }
-        SearchHit::Rejected { rejected: one } => {
-            ("It stands in requests that were refused", &OF_REJECTED, rejected(visit, one))
-        }
+        SearchHit::EventId { event: one }
+        | SearchHit::SearchId { event: one }
+        | SearchHit::Object { event: one } => (title, &OF_EVENTS, event(visit, one)),
+        SearchHit::MessageId { message: one }
+        | SearchHit::IdempotencyKey { message: one }
+        | SearchHit::EffectName { message: one } => (title, &OF_MESSAGES, message(visit, one)),
+        SearchHit::Rejected { rejected: one } => (title, &OF_REJECTED, rejected(visit, one)),
     }
 }
 
 fn event(visit: &Visit, event: &EventView) -> Markup {
     html! {
         tr {
-            td { (moment::moment(event.received_at_ms, visit.now_ms)) }
+            td { (text::moment(event.received_at_ms, visit.now_ms)) }
             td { (link::provider(visit, &event.provider)) }
             td { (link::event(visit, &event.provider, &event.event_id)) }
-            td { (moment::foreign(&event.event_type)) }
-            td { (chip::event(event.state)) }
-            td { (chip::delivery(&event.delivery)) }
-            td { (chip::why(event)) }
+            td { (text::foreign(&event.event_type)) }
+            td { (text::event_chip(event.state)) }
+            td { (text::delivery_chip(&event.delivery)) }
+            td { (text::event_error(event)) }
         }
     }
 }
@@ -161,11 +137,11 @@ fn event(visit: &Visit, event: &EventView) -> Markup {
 fn message(visit: &Visit, message: &MessageView) -> Markup {
     html! {
         tr {
-            td { (moment::moment(message.created_at_ms, visit.now_ms)) }
+            td { (text::moment(message.created_at_ms, visit.now_ms)) }
             td { (link::message(visit, &message.message_id.to_string())) }
-            td { (moment::foreign(&message.effect_name)) " of " (link::event(visit, &message.provider, &message.event_id)) }
+            td { (text::foreign(&message.effect_name)) " of " (link::event(visit, &message.provider, &message.event_id)) }
             td { (link::destination(visit, &message.destination)) }
-            td { (chip::message(message.state)) }
+            td { (text::message_chip(message.state)) }
         }
     }
 }
@@ -174,102 +150,69 @@ fn rejected(visit: &Visit, rejected: &RejectedView) -> Markup {
     let all = with_query("/rejected", &[("provider", Some(rejected.provider.as_str()))]);
     html! {
         tr {
-            td { (moment::moment(rejected.received_at_ms, visit.now_ms)) }
+            td { (text::moment(rejected.received_at_ms, visit.now_ms)) }
             td { (link::provider(visit, &rejected.provider)) }
-            td { (moment::foreign(&rejected.step)) }
+            td { (text::foreign(&rejected.step)) }
             td {
-                (moment::coded(&rejected.detail)) ". "
+                (text::coded(&rejected.detail)) ". "
                 a href=(visit.link(&all)) { "All that was refused of this provider" }
-                div class="hint" { "SHA-256 of its body " code { (moment::foreign(&rejected.body_digest)) } }
+                div class="hint" { "SHA-256 of its body " code { (text::foreign(&rejected.body_digest)) } }
             }
         }
     }
 }
 
-/// What becomes of an id, from the best to the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rung {
-    Found,
-    Superseded,
-    Replayed,
-    Rejected,
-    NotFound,
-}
-
-impl Rung {
-    const ALL: [Self; 5] = [Self::Found, Self::Superseded, Self::Replayed, Self::Rejected, Self::NotFound];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Superseded => "superseded",
-            Self::Replayed => "replayed",
-            Self::Rejected => "rejected",
-            Self::NotFound => "not found",
-        }
-    }
-
-    fn mood(self) -> Mood {
-        match self {
-            Self::Found | Self::Superseded | Self::Replayed => Mood::Quiet,
-            Self::Rejected => Mood::Bad,
-            Self::NotFound => Mood::Needed,
-        }
-    }
-
-    fn sentence(self) -> &'static str {
-        match self {
-            Self::Found => "What matches is stored here.",
-            Self::Superseded => {
-                "A newer event of its object had been received before it: stored, and not dispatched."
-            }
-            Self::Replayed => {
-                "The same signed bytes had been received under another id: recorded, and not dispatched."
-            }
-            Self::Rejected => "A request that was rejected has it, so nothing of that request was stored.",
-            // The contract says it.
-            Self::NotFound => "",
-        }
-    }
-}
+/// What becomes of an id, from the best to the worst: the word, its colour, and what it means.
+const RUNGS: [(&str, Mood, &str); 5] = [
+    (FOUND, Mood::Quiet, "What matches is stored here."),
+    (
+        SUPERSEDED,
+        Mood::Quiet,
+        "A newer event of its object had been received before it: stored, and not dispatched.",
+    ),
+    (
+        REPLAYED,
+        Mood::Quiet,
+        "The same signed bytes had been received under another id: recorded, and not dispatched.",
+    ),
+    (REJECTED, Mood::Bad, "A request that was rejected has it, so nothing of that request was stored."),
+    // The contract says it.
+    (NOT_FOUND, Mood::Needed, ""),
+];
+const FOUND: &str = "found";
+const SUPERSEDED: &str = "superseded";
+const REPLAYED: &str = "replayed";
+const REJECTED: &str = "rejected";
+const NOT_FOUND: &str = "not found";
 
 fn ladder(found: &SearchView) -> Markup {
-    let reached = reached(&found.found);
+    let mut reached: Vec<&str> = found.found.iter().map(rung).collect();
+    if reached.is_empty() {
+        reached.push(NOT_FOUND);
+    }
     html! {
         ol class="ladder" aria-label="How far it got" {
-            @for rung in Rung::ALL {
-                @let word = if rung == Rung::NotFound && found.skips_ids_inside { "not found in what you may search" } else { rung.word() };
-                @if reached.contains(&rung) { li aria-current="true" { (chip(rung.mood(), word)) } }
-                @else { li class="none" { (rung.word()) } }
+            @for (word, mood, _) in RUNGS {
+                @let shown = if word == NOT_FOUND && found.skips_ids_inside { "not found in what you may search" } else { word };
+                @if reached.contains(&word) { li aria-current="true" { (chip(mood, shown)) } }
+                @else { li class="none" { (word) } }
             }
         }
-        @for rung in Rung::ALL {
-            @if reached.contains(&rung) && rung != Rung::NotFound { p { (rung.sentence()) } }
+        @for (word, _, sentence) in RUNGS {
+            @if reached.contains(&word) && !sentence.is_empty() { p { (sentence) } }
         }
-        @if found.is_cut || found.found.is_empty() { p class="headline" { (moment::coded(&found.headline)) } }
+        @if found.is_cut || found.found.is_empty() { p class="headline" { (text::coded(&found.headline)) } }
     }
 }
 
-fn reached(found: &[SearchHit]) -> Vec<Rung> {
-    let mut reached: Vec<Rung> = found.iter().map(rung).collect();
-    if reached.is_empty() {
-        reached.push(Rung::NotFound);
-    }
-    reached
-}
-
-fn rung(hit: &SearchHit) -> Rung {
+fn rung(hit: &SearchHit) -> &'static str {
     match hit {
-        SearchHit::EventId { event } | SearchHit::SearchId { event } => of_event(event),
-        SearchHit::Rejected { .. } => Rung::Rejected,
-        _ => Rung::Found,
-    }
-}
-
-fn of_event(event: &EventView) -> Rung {
-    match event.state {
-        EventState::Superseded => Rung::Superseded,
-        EventState::Replayed => Rung::Replayed,
-        _ => Rung::Found,
+        SearchHit::EventId { event } | SearchHit::SearchId { event } => match event.state {
+            EventState::Superseded => SUPERSEDED,
+            EventState::Replayed => REPLAYED,
+            _ => FOUND,
+        },
+        SearchHit::Rejected { .. } => REJECTED,
+        _ => FOUND,
     }
 }

@@ -1,99 +1,60 @@
 //! Providers: how long each was silent and whose secrets need attention; and one of them, how it is registered, how its
 //! requests are verified and what was received of it.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{Path, RawQuery};
-use axum::response::Response;
-use axum::routing::{get, post};
-use maud::{Markup, html};
-
-use crate::contract::{ContractAnswer, path, with_query};
+use super::prelude::*;
 use crate::parts::activity::{REQUESTS, chart, series};
-use crate::parts::chip::{Mood, chip};
-use crate::parts::form::SentForm;
-use crate::parts::frame::Place;
-use crate::parts::{field, form, link, list, moment};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
-use hooklatch_contract::{ActivityView, Page, ProviderView, SecretView, SenderView};
-use hooklatch_core::types::{EventState, Role};
-
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new()
-        .route("/senders", get(show_all))
-        .route("/senders/{name}", get(show_one))
-        .route("/senders/{name}/decide", post(decide))
-}
-
-async fn show_all(visit: Visit, raw: RawQuery) -> Response {
-    let values = field::values(&raw);
-    let found = visit.get::<Page<ProviderView>>("/providers").await;
-    let made = found.map(|page| ("Senders".to_owned(), draw_all(&visit, &page.items, &values)));
-    visit.answer(Place::Senders, made)
-}
-
-async fn show_one(visit: Visit, Path(name): Path<String>) -> Response {
-    let made = asked(&visit, &name).await;
-    visit.answer(Place::Senders, made)
-}
-
-/// Takes the form that pauses or resumes a provider.
-async fn decide(visit: Visit, Path(name): Path<String>, form: SentForm) -> Response {
-    let page = path(&["senders", &name]);
-    match form::pause_order(&visit, &path(&["providers", &name]), &form).await {
-        Ok(()) => form::go(&visit.link(&page)),
-        Err(trouble) => visit.trouble(Place::Senders, &trouble.about(&page)),
-    }
-}
-
-async fn asked(visit: &Visit, name: &str) -> Result<(String, Markup), PageError> {
-    let answer: ContractAnswer<ProviderView> = visit.get_tagged(&path(&["providers", name])).await?;
-    let view = &answer.view;
-    let target = with_query("/activity", &[("provider", Some(&view.name))]);
-    let activity: ActivityView = visit.get(&target).await?;
-    Ok((view.name.clone(), draw_one(visit, (view, answer.etag.as_deref()), &activity)))
-}
+use hooklatch_contract::{ActivityView, ProviderView, SecretView, SenderView};
+use hooklatch_core::types::EventState;
 
 /// Most providers that are shown; a filter finds the others.
 const ROWS_N_MAX: usize = 100;
 const HEADINGS: [&str; 5] = ["Provider", "Kind", "Last event", "Secrets", "Waiting"];
 
 /// The list, sorted by the time of the last event.
-fn draw_all(visit: &Visit, providers: &[ProviderView], values: &[(String, String)]) -> Markup {
-    let wanted = field::value(values, "name").unwrap_or_default().to_lowercase();
+pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
+    let providers = visit.get::<Page<ProviderView>>("/providers").await?.items;
+    let wanted = values.get("name").unwrap_or_default().to_lowercase();
     let is_wanted = |one: &&ProviderView| {
         [&one.name, &one.kind, &one.sender.title].iter().any(|text| text.to_lowercase().contains(&wanted))
     };
     let mut found: Vec<&ProviderView> = providers.iter().filter(is_wanted).collect();
     let last_ms = |one: &ProviderView| one.last_event.as_ref().map(|event| event.received_at_ms);
     found.sort_by_key(|one| (std::cmp::Reverse(last_ms(one)), one.name.as_str()));
-    let rows: Vec<Markup> = found.iter().take(ROWS_N_MAX).map(|one| row(visit, one)).collect();
-    let name = field::text("name", "Name, kind or sender", values);
-    html! {
+    let rows: Vec<Markup> = found.iter().take(ROWS_N_MAX).map(|one| row(&visit, one)).collect();
+    let name = list::text_field("name", "Name, kind or sender", &values);
+    let body = html! {
         @if providers.is_empty() {
             (list::nothing("No provider is configured: write a table [providers.NAME] for each sender."))
         } @else {
-            (field::filter(&visit.link("/senders"), &name, !values.is_empty()))
+            (list::filter(&visit.link("/senders"), &name, !values.is_empty()))
             @if rows.is_empty() { (list::nothing("No provider is found by this filter.")) }
             @else { (list::table("Senders", &HEADINGS, &rows)) }
             @if found.len() > ROWS_N_MAX {
                 p class="hint" { "And " (found.len() - ROWS_N_MAX) " more: filter by a part of the name." }
             }
         }
-    }
+    };
+    page("Senders", body)
+}
+
+/// Takes the form that pauses or resumes a provider.
+pub(crate) async fn decide(
+    visit: Visit,
+    Path(name): Path<String>,
+    form: SentForm,
+) -> Result<Response, PageError> {
+    let (page, subject) = (path(&["senders", &name]), path(&["providers", &name]));
+    form::decide_pause(&visit, &page, &subject, &form).await
 }
 
 fn row(visit: &Visit, one: &ProviderView) -> Markup {
     html! {
         tr {
             th scope="row" { (link::provider(visit, &one.name)) }
-            td { (moment::foreign(&one.kind)) }
+            td { (text::foreign(&one.kind)) }
             td {
                 @match &one.last_event {
-                    Some(event) => (moment::moment(event.received_at_ms, visit.now_ms)),
+                    Some(event) => (text::moment(event.received_at_ms, visit.now_ms)),
                     None => span class="none" { "none so far" },
                 }
             }
@@ -106,18 +67,18 @@ fn row(visit: &Visit, one: &ProviderView) -> Markup {
 /// The events of a provider that wait, by state; each leads to them.
 fn waiting(visit: &Visit, one: &ProviderView) -> Markup {
     if one.waiting.is_empty() {
-        return moment::none();
+        return text::none();
     }
     html! {
         @for count in &one.waiting {
             @let values = [("state", Some(count.state.as_str())), ("provider", Some(one.name.as_str()))];
             a href=(visit.link(&with_query("/events", &values))) {
-                (moment::figure(count.events_n, count.is_more)) " " (count.state)
+                (text::figure(count.events_n, count.is_more)) " " (count.state)
             }
             @if let Some(pause) = one.pause.as_ref().filter(|_| count.state == EventState::Retry) {
                 " (paused until "
                 @match pause.until_ms {
-                    Some(until_ms) => (moment::moment(until_ms, visit.now_ms)),
+                    Some(until_ms) => (text::moment(until_ms, visit.now_ms)),
                     None => "someone resumes it",
                 }
                 ")"
@@ -128,34 +89,30 @@ fn waiting(visit: &Visit, one: &ProviderView) -> Markup {
 }
 
 /// The page of one provider.
-fn draw_one(visit: &Visit, (view, etag): (&ProviderView, Option<&str>), activity: &ActivityView) -> Markup {
-    let requests = series(activity, &REQUESTS, activity.requests.iter());
-    html! {
-        @if view.pause.is_some() {
+pub(crate) async fn show_one(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let answer: ContractAnswer<ProviderView> = visit.get_tagged(&path(&["providers", &name])).await?;
+    let view = &answer.view;
+    let activity: ActivityView =
+        visit.get(&with_query("/activity", &[("provider", Some(&view.name))])).await?;
+    let requests = chart(&activity, "requests", &series(&activity, &REQUESTS, activity.requests.iter()));
+    let hints = [
+        "For a bad deploy: its sender is answered 200, and its events are kept and wait, in their order, until it is resumed. \
+         Their effects are late for as long. Calls of events from before go on.",
+        "What has waited is dispatched first, one event after the other, and new events behind it.",
+    ];
+    let (own_page, pause) = (path(&["senders", &view.name]), view.pause.as_ref());
+    let body = html! {
+        @if pause.is_some() {
             p { (chip(Mood::Needed, "paused")) " Its events are answered 200 and kept, and not dispatched." }
         }
-        (form::pause_note(visit, view.pause.as_ref()))
-        @if visit.may(Role::Operator) {
-            (form::pause_section(
-                visit,
-                &path(&["senders", &view.name]),
-                (view.pause.as_ref(), etag),
-                [
-                    "For a bad deploy: its sender is answered 200, and its events are kept and wait, in their order, until it is resumed. Their \
-                     effects are late for as long. Calls of events from before go on.",
-                    "What has waited is dispatched first, one event after the other, and new events behind it.",
-                ],
-            ))
-        }
+        (form::pause_section(&visit, &own_page, pause, answer.etag.as_deref(), hints))
         (warnings(view))
-        section aria-labelledby="register" { h2 id="register" { "Register it" } (register(visit, view)) }
-        section aria-labelledby="secrets" { h2 id="secrets" { "Secrets" } (secrets_table(visit, view)) }
-        section aria-labelledby="events" { h2 id="events" { "Its events" } (events(visit, view)) }
-        section aria-labelledby="requests" {
-            h2 id="requests" { "Requests in the last day" }
-            (chart(activity, "requests", &requests))
-        }
-    }
+        (list::section("register", "Register it", &register(&visit, view)))
+        (list::section("secrets", "Secrets", &secrets_table(&visit, view)))
+        (list::section("events", "Its events", &events(&visit, view)))
+        (list::section("requests", "Requests in the last day", &requests))
+    };
+    page(view.name.clone(), body)
 }
 
 fn warnings(view: &ProviderView) -> Markup {
@@ -186,10 +143,10 @@ fn register(visit: &Visit, view: &ProviderView) -> Markup {
     let is_dev = visit.state.everybodys.is_some() && view.name == view.kind;
     html! {
         ol class="steps" {
-            li { p { "Give " (moment::foreign(title)) " this address:" } p { (moment::copied("url", &view.url)) } }
+            li { p { "Give " (text::foreign(title)) " this address:" } p { (text::copied("url", &view.url)) } }
             @if !view.secrets.is_empty() || !view.is_unverified {
                 li {
-                    p { "Find the secret there: " (moment::coded(secret_hint)) "." }
+                    p { "Find the secret there: " (text::coded(secret_hint)) "." }
                     p {
                         "Write it as the first of " code { "secrets" } " in " code { "[providers." (view.name) "]" }
                         ", and start the server again."
@@ -200,15 +157,15 @@ fn register(visit: &Visit, view: &ProviderView) -> Markup {
                 p {
                     "Have it send an event" @if is_dev { ", or send one yourself: " } @else { "." }
                     @if is_dev {
-                        (moment::copied("send", &format!("hooklatch send {} --url {}", view.kind, view.url)))
+                        (text::copied("send", &format!("hooklatch send {} --url {}", view.kind, view.url)))
                     } @else if visit.may(Role::Operator) {
                         " Or make a test event, which is marked as one and from which nothing follows: "
-                        (moment::copied("test-event", &format!("hooklatch test-event {} --reason \"a first look\"", view.name)))
+                        (text::copied("test-event", &format!("hooklatch test-event {} --reason \"a first look\"", view.name)))
                     }
                 }
             }
         }
-        p { "What " (moment::foreign(title)) " says about it: " (outside(docs)) "." }
+        p { "What " (text::foreign(title)) " says about it: " (outside(docs)) "." }
     }
 }
 
@@ -216,8 +173,8 @@ fn register(visit: &Visit, view: &ProviderView) -> Markup {
 fn outside(address: &str) -> Markup {
     let is_page = ["https://", "http://"].iter().any(|scheme| address.starts_with(scheme));
     html! {
-        @if is_page { a href=(address) rel="noopener noreferrer external" { (moment::foreign(address)) } }
-        @else { (moment::foreign(address)) }
+        @if is_page { a href=(address) rel="noopener noreferrer external" { (text::foreign(address)) } }
+        @else { (text::foreign(address)) }
     }
 }
 
@@ -226,12 +183,12 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
     let last = match &view.last_event {
         None => html! { span class="none" { "none so far" } },
         Some(event) => html! {
-            (link::event(visit, &view.name, &event.event_id)) " (" (moment::foreign(&event.event_type)) "), "
-            (moment::moment(event.received_at_ms, visit.now_ms))
+            (link::event(visit, &view.name, &event.event_id)) " (" (text::foreign(&event.event_type)) "), "
+            (text::moment(event.received_at_ms, visit.now_ms))
         },
     };
     let facts = [
-        ("Kind", html! { (moment::foreign(&view.kind)) " (" (moment::foreign(&view.sender.title)) ")" }),
+        ("Kind", html! { (text::foreign(&view.kind)) " (" (text::foreign(&view.sender.title)) ")" }),
         ("Last event", last),
         ("Waiting for an operator", waiting(visit, view)),
         ("Signed by", signed_by(&view.sender)),
@@ -243,7 +200,7 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
         ),
         (
             "Wants its answer",
-            html! { "within " (moment::figure(view.sender.answer_within_ms.into(), false)) " ms" },
+            html! { "within " (text::figure(view.sender.answer_within_ms.into(), false)) " ms" },
         ),
     ];
     html! {
@@ -258,8 +215,8 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
 
 fn signed_by(sender: &SenderView) -> Markup {
     html! {
-        (moment::coded(&sender.signed_by))
-        @if let Some(weakness) = &sender.weakness { " " (chip(Mood::Needed, "weak")) " " (moment::foreign(weakness)) }
+        (text::coded(&sender.signed_by))
+        @if let Some(weakness) = &sender.weakness { " " (chip(Mood::Needed, "weak")) " " (text::foreign(weakness)) }
         @if sender.confidence != "official" { " " (chip(Mood::Quiet, "facts not official")) }
     }
 }
@@ -267,9 +224,9 @@ fn signed_by(sender: &SenderView) -> Markup {
 fn identified_by(view: &ProviderView) -> Markup {
     html! {
         @match view.sender.identities.as_slice() {
-            [] => (moment::foreign(&view.identity)),
-            [one] => (moment::coded(one)),
-            several => ul class="plain" { @for one in several { li { (moment::coded(one)) } } },
+            [] => (text::foreign(&view.identity)),
+            [one] => (text::coded(one)),
+            several => ul class="plain" { @for one in several { li { (text::coded(one)) } } },
         }
     }
 }
@@ -326,29 +283,24 @@ fn word(secrets: &[SecretView]) -> Option<(Mood, &'static str)> {
 
 /// A row for each secret.
 fn secrets_table(visit: &Visit, view: &ProviderView) -> Markup {
-    if view.secrets.is_empty() {
-        return list::nothing(
-            "It has no secrets: its requests are believed by keys of its sender, or by nothing.",
-        );
-    }
-    let rows: Vec<Markup> = view.secrets.iter().map(|one| secret_row(visit, view, one)).collect();
+    let cells = |one: &SecretView| {
+        [
+            html! { (one.position) " of " (view.secrets.len()) },
+            html! { code { (one.fingerprint) } },
+            text::figure(one.matched_n, false),
+            text::moment_or_none(one.last_matched_at_ms, visit.now_ms),
+            advice(view, one),
+        ]
+    };
+    let headings = ["Secret", "Goes by", "Matched", "Last matched", "What to do"];
+    let nothing = "It has no secrets: its requests are believed by keys of its sender, or by nothing.";
     html! {
-        (list::table("Secrets", &["Secret", "Goes by", "Matched", "Last matched", "What to do"], &rows))
-        p class="hint" {
-            "The newest one stands first in the configuration. What a secret goes by says nothing about it: the same
-             secret goes by another name elsewhere."
-        }
-    }
-}
-
-fn secret_row(visit: &Visit, view: &ProviderView, one: &SecretView) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (one.position) " of " (view.secrets.len()) }
-            td { code { (one.fingerprint) } }
-            td { (moment::figure(one.matched_n, false)) }
-            td { (moment::moment_or_none(one.last_matched_at_ms, visit.now_ms)) }
-            td { (advice(view, one)) }
+        (list::rows("Secrets", headings, nothing, &view.secrets, cells))
+        @if !view.secrets.is_empty() {
+            p class="hint" {
+                "The newest one stands first in the configuration. What a secret goes by says nothing about it: the same
+                 secret goes by another name elsewhere."
+            }
         }
     }
 }

@@ -1,22 +1,8 @@
 //! The configuration as it is, and the log of what people did.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::RawQuery;
-use axum::response::Response;
-use axum::routing::get;
-use maud::{Markup, html};
-
-use crate::contract::with_query;
-use crate::parts::chip::{Mood, chip};
-use crate::parts::frame::Place;
-use crate::parts::moment::{foreign, moment, none};
-use crate::parts::{field, link, list};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
-use hooklatch_contract::{AuditView, Page, SettingLayer, SettingView};
+use super::prelude::*;
+use crate::parts::text::{foreign, moment, none};
+use hooklatch_contract::{AuditView, SettingLayer, SettingView};
 
 /// Most values on a page.
 const SHOWN_N_MAX: usize = 150;
@@ -25,19 +11,10 @@ const ASKED_N_MAX: usize = 4;
 /// Most characters of a value: a list may be long.
 const VALUE_CHARS_MAX: usize = 400;
 
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/settings", get(show)).route("/audit", get(show_audit))
-}
-
-async fn show(visit: Visit, raw: RawQuery) -> Response {
-    let made = draw(&visit, &field::values(&raw)).await.map(|body| ("Settings".to_owned(), body));
-    visit.answer(Place::Settings, made)
-}
-
-async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
-    let (all, is_more) = asked(visit).await?;
-    let (section, key) = (field::value(values, "section"), field::value(values, "key"));
-    let differs = field::value(values, "differs").is_some();
+pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
+    let (all, is_more) = asked(&visit).await?;
+    let (section, key) = (values.get("section"), values.get("key"));
+    let differs = values.get("differs").is_some();
     let is_chosen = |one: &&SettingView| {
         section.is_none_or(|section| section_of(one) == section)
             && key.is_none_or(|key| one.key.contains(key))
@@ -46,16 +23,17 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Page
     let chosen: Vec<&SettingView> = all.iter().filter(is_chosen).collect();
     let mut sections: Vec<&str> = all.iter().map(section_of).collect();
     sections.dedup();
-    Ok(html! {
+    let body = html! {
         p { "What this node runs with. A variable goes before the file, the file before the defaults; what is not here has "
             "the default that " code { "config.default.toml" } " tells. Secrets are never shown." }
-        (filter(visit, values, &sections, differs))
+        (filter(&visit, &values, &sections, differs))
         @if chosen.is_empty() { (list::nothing("No value is found by this filter.")) }
         @if chosen.len() > SHOWN_N_MAX || is_more {
             p class="note" { "There are more values than one page shows. Choose a section, or write a part of a key." }
         }
         @for section in &sections { (table(section, &chosen)) }
-    })
+    };
+    page("Settings", body)
 }
 
 /// All values, up to that many; and whether there are more.
@@ -83,39 +61,30 @@ fn section_of(setting: &SettingView) -> &str {
     setting.key.get(..end).unwrap_or(first)
 }
 
-fn filter(visit: &Visit, values: &[(String, String)], sections: &[&str], differs: bool) -> Markup {
+fn filter(visit: &Visit, values: &Values, sections: &[&str], differs: bool) -> Markup {
     let fields = html! {
-        (field::choice("section", "Section", values, sections.iter().copied()))
-        (field::text("key", "Part of a key", values))
+        (list::choice("section", "Section", values, sections.iter().copied()))
+        (list::text_field("key", "Part of a key", values))
         label class="tick" {
             input type="checkbox" name="differs" value="yes" checked[differs];
             span { "Only what differs from the default" }
         }
     };
-    field::filter(&visit.link("/settings"), &fields, !values.is_empty())
+    list::filter(&visit.link("/settings"), &fields, !values.is_empty())
 }
 
 fn table(section: &str, chosen: &[&SettingView]) -> Markup {
     let shown = chosen.iter().take(SHOWN_N_MAX).filter(|one| section_of(one) == section);
-    let rows: Vec<Markup> = shown.map(|one| row(section, one)).collect();
+    let cells = |one: &&SettingView| {
+        let key = one.key.strip_prefix(section).map_or(one.key.as_str(), |rest| rest.trim_start_matches('.'));
+        [html! { code { (foreign(key)) } }, value(one), origin(one)]
+    };
     html! {
-        @if !rows.is_empty() {
+        @if shown.clone().next().is_some() {
             section class="settings" aria-label=(section) {
                 h2 { (foreign(section)) }
-                (list::table(section, &["Key", "Value", "From"], &rows))
+                (list::rows(section, ["Key", "Value", "From"], "", shown, cells))
             }
-        }
-    }
-}
-
-fn row(section: &str, setting: &SettingView) -> Markup {
-    let key =
-        setting.key.strip_prefix(section).map_or(setting.key.as_str(), |rest| rest.trim_start_matches('.'));
-    html! {
-        tr {
-            td { code { (foreign(key)) } }
-            td { (value(setting)) }
-            td { (origin(setting)) }
         }
     }
 }
@@ -145,35 +114,28 @@ fn origin(setting: &SettingView) -> Markup {
     }
 }
 
-async fn show_audit(visit: Visit, raw: RawQuery) -> Response {
-    let made = draw_audit(&visit, &field::values(&raw)).await.map(|body| ("Audit".to_owned(), body));
-    visit.answer(Place::Audit, made)
-}
-
-async fn draw_audit(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
-    let asked = [("cursor", field::value(values, "cursor"))];
-    let page: Page<AuditView> = visit.get(&with_query("/audit", &asked)).await?;
-    let rows: Vec<Markup> = page.items.iter().map(|one| audit_row(visit, one)).collect();
-    Ok(html! {
+pub(crate) async fn show_audit(visit: Visit, values: Values) -> PageResult {
+    let found: Page<AuditView> =
+        visit.get(&with_query("/audit", &[("cursor", values.get("cursor"))])).await?;
+    let cells = |one: &AuditView| {
+        [
+            html! { span class="figure" { (one.audit_seq) } },
+            moment(one.at_ms, visit.now_ms),
+            foreign(&one.actor),
+            html! { code { (foreign(&one.action)) } },
+            about(&visit, one),
+            foreign(&one.detail),
+        ]
+    };
+    let headings = ["No.", "Time", "Who", "What", "About", "Why"];
+    let nothing = "No one has decided anything, or looked at a content.";
+    let body = html! {
         p { "Every decision, every look at a content and every sign-in, in the order in which they were written. The "
             "database changes none of these rows." }
-        @if rows.is_empty() { (list::nothing("No one has decided anything, or looked at a content.")) }
-        @else { (list::table("Audit log", &["No.", "Time", "Who", "What", "About", "Why"], &rows)) }
-        (list::onwards(visit, "/audit", values, &page))
-    })
-}
-
-fn audit_row(visit: &Visit, one: &AuditView) -> Markup {
-    html! {
-        tr {
-            td class="figure" { (one.audit_seq) }
-            td { (moment(one.at_ms, visit.now_ms)) }
-            td { (foreign(&one.actor)) }
-            td { code { (foreign(&one.action)) } }
-            td { (about(visit, one)) }
-            td { (foreign(&one.detail)) }
-        }
-    }
+        (list::rows("Audit log", headings, nothing, &found.items, cells))
+        (list::onwards(&visit, "/audit", &values, &found))
+    };
+    page("Audit", body)
 }
 
 /// What it is about, as links.

@@ -3,48 +3,35 @@
 //! These forms carry no key: signing in twice makes two sessions, signing out twice ends nothing more.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Extension, RawQuery, State};
-use axum::response::Response;
-use axum::routing::{get, post};
-use http::{HeaderMap, StatusCode, header};
-use maud::{Markup, html};
+use axum::extract::{Extension, State};
+use http::{HeaderMap, header};
 
-use crate::entrance::{self, SignInReason};
-use crate::parts::field;
-use crate::parts::form::{SentForm, go};
-use crate::parts::frame::{self, Frame, Place};
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
+use super::prelude::*;
+use crate::entrance;
+use crate::parts::form::go;
 use hooklatch_core::types::Principal;
 use hooklatch_operator::http::Peer;
 use hooklatch_operator::http::token_gate::Presented;
 
-pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new()
-        .route("/sign-in", get(show).post(sign_in))
-        .route("/sign-out", get(ask_out).post(sign_out))
-        .route("/sign-out/everywhere", post(sign_out_everywhere))
-}
-
-async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: RawQuery) -> Response {
-    let values = field::values(&raw);
-    let to = field::value(&values, "to").and_then(entrance::own_path).unwrap_or("/");
+pub(crate) async fn show(
+    State(state): State<Arc<ConsoleState>>,
+    headers: HeaderMap,
+    values: Values,
+) -> Response {
+    let to = values.get("to").and_then(entrance::own_path).unwrap_or("/");
     // A person who is signed in already has nothing to do here.
     if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
         return go(&format!("{}{to}", state.base));
     }
-    let reason = field::value(&values, "why").and_then(SignInReason::parse);
-    page(&state, StatusCode::OK, to, reason.map(|reason| ("note", reason.sentence())))
+    let reason = values.get("why").and_then(entrance::reason_sentence);
+    form(&state, StatusCode::OK, to, reason.map(|sentence| ("note", sentence)))
 }
 
 /// The page with its one field, and a message in its style.
-fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, &str)>) -> Response {
+fn form(state: &ConsoleState, status: StatusCode, to: &str, message: Option<(&str, &str)>) -> Response {
     let body = html! {
-        @if let Some((class, sentence)) = said { p class=(class) role="alert" { (sentence) } }
+        @if let Some((class, sentence)) = message { p class=(class) role="alert" { (sentence) } }
         form class="act" method="post" action=(format!("{}/sign-in", state.base)) {
             input type="hidden" name="to" value=(to);
             // Stores of passwords want to know whose it is.
@@ -59,26 +46,26 @@ fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, 
             }
         }
     };
-    frame::page_with(&Frame { state, principal: None, place: Place::Elsewhere }, status, "Sign in", &body)
+    PageBody::new("Sign in", body).with_status(status).into_response()
 }
 
-async fn sign_in(
+pub(crate) async fn sign_in(
     State(state): State<Arc<ConsoleState>>,
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
-    form: SentForm,
+    sent: SentForm,
 ) -> Response {
-    let to = form.optional("to").and_then(entrance::own_path).unwrap_or("/");
+    let to = sent.optional("to").and_then(entrance::own_path).unwrap_or("/");
     if state.everybodys.is_some() {
         return go(&format!("{}{to}", state.base));
     }
     if is_lost(&state, &headers) {
         let sentence = "This address is plain HTTP, over which your browser keeps no session of ours. Open the console at \
                         its own address, which begins with https.";
-        return page(&state, StatusCode::BAD_REQUEST, to, Some(("trouble", sentence)));
+        return form(&state, StatusCode::BAD_REQUEST, to, Some(("trouble", sentence)));
     }
     let from = from(peer);
-    let token = form.optional("token").unwrap_or_default().trim();
+    let token = sent.optional("token").unwrap_or_default().trim();
     let (status, sentence) = match state.gate.judge(token).await {
         Presented::Good(principal) => return opened(&state, (token, &principal, from), to).await,
         Presented::Wrong => match state.gate.wrong(from) {
@@ -97,7 +84,7 @@ async fn sign_in(
         Presented::Revoked => (StatusCode::UNAUTHORIZED, "This token was revoked.".to_owned()),
         Presented::Away => (StatusCode::SERVICE_UNAVAILABLE, AWAY.to_owned()),
     };
-    page(&state, status, to, Some(("trouble", &sentence)))
+    form(&state, status, to, Some(("trouble", &sentence)))
 }
 
 const AWAY: &str = "The database does not answer, so signing in is not possible now. Try again in a moment.";
@@ -108,7 +95,7 @@ async fn opened(state: &ConsoleState, who: (&str, &Principal, IpAddr), to: &str)
         Ok(session) => entrance::with_session(state, go(&format!("{}{to}", state.base)), &session),
         Err(error) => {
             tracing::warn!(%error, "could not open a session");
-            page(state, StatusCode::SERVICE_UNAVAILABLE, to, Some(("trouble", AWAY)))
+            form(state, StatusCode::SERVICE_UNAVAILABLE, to, Some(("trouble", AWAY)))
         }
     }
 }
@@ -126,53 +113,54 @@ fn from(peer: Option<Extension<Peer>>) -> IpAddr {
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Extension(peer)| peer.0)
 }
 
-async fn ask_out(visit: Visit) -> Response {
-    let body = out(&visit);
-    visit.page(Place::Elsewhere, "Sign out", &body)
-}
-
-fn out(visit: &Visit) -> Markup {
-    if visit.state.everybodys.is_some() {
-        return html! { p { "With " code { "serve --dev" } " there is no sign-in, so there is no sign-out." } };
-    }
-    html! {
-        p { "You are signed in as " strong { (visit.principal.name.as_str()) } "." }
-        form class="act" method="post" action=(visit.link("/sign-out")) {
-            div class="buttons" { button class="main" type="submit" { "Sign out here" } }
-            p class="hint" { "Ends the session of this browser." }
-        }
-        form class="act" method="post" action=(visit.link("/sign-out/everywhere")) {
-            div class="buttons" { button class="danger" type="submit" { "Sign out everywhere" } }
-            p class="hint" {
-                "Ends all sessions of this token, in every browser, within seconds. The token itself stays good."
+pub(crate) async fn ask_out(visit: Visit) -> PageResult {
+    let body = html! {
+        @if visit.state.everybodys.is_some() {
+            p { "With " code { "serve --dev" } " there is no sign-in, so there is no sign-out." }
+        } @else {
+            p { "You are signed in as " strong { (visit.principal.name.as_str()) } "." }
+            form class="act" method="post" action=(visit.link("/sign-out")) {
+                div class="buttons" { button class="main" type="submit" { "Sign out here" } }
+                p class="hint" { "Ends the session of this browser." }
+            }
+            form class="act" method="post" action=(visit.link("/sign-out/everywhere")) {
+                div class="buttons" { button class="danger" type="submit" { "Sign out everywhere" } }
+                p class="hint" {
+                    "Ends all sessions of this token, in every browser, within seconds. The token itself stays good."
+                }
             }
         }
-    }
+    };
+    page("Sign out", body)
 }
 
-async fn sign_out(visit: Visit, headers: HeaderMap, _form: SentForm) -> Response {
+pub(crate) async fn sign_out(
+    visit: Visit,
+    headers: HeaderMap,
+    _form: SentForm,
+) -> Result<Response, PageError> {
     for session in entrance::sessions_of(&visit.state, &headers) {
-        if visit.state.gate.end_session(session).await.is_err() {
-            return not_out(&visit);
-        }
+        visit.state.gate.end_session(session).await.map_err(|_| still_signed_in())?;
     }
-    gone(&visit, SignInReason::Out)
+    Ok(signed_out(&visit, entrance::SIGNED_OUT))
 }
 
-async fn sign_out_everywhere(visit: Visit, peer: Option<Extension<Peer>>, _form: SentForm) -> Response {
-    match visit.state.gate.end_sessions(&visit.principal, from(peer)).await {
-        Ok(()) => gone(&visit, SignInReason::Everywhere),
-        Err(_) => not_out(&visit),
-    }
+pub(crate) async fn sign_out_everywhere(
+    visit: Visit,
+    peer: Option<Extension<Peer>>,
+    _form: SentForm,
+) -> Result<Response, PageError> {
+    let ended = visit.state.gate.end_sessions(&visit.principal, from(peer)).await;
+    ended.map_err(|_| still_signed_in())?;
+    Ok(signed_out(&visit, entrance::SIGNED_OUT_EVERYWHERE))
 }
 
-fn gone(visit: &Visit, reason: SignInReason) -> Response {
+fn signed_out(visit: &Visit, reason: &str) -> Response {
     let address = entrance::sign_in_address(&visit.state, None, Some(reason));
     entrance::without_session(&visit.state, go(&address))
 }
 
-fn not_out(visit: &Visit) -> Response {
-    let title = "the database does not answer, so that you are still signed in: try again in a moment";
-    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
-    visit.trouble(Place::Elsewhere, &trouble)
+fn still_signed_in() -> PageError {
+    let why = "the database does not answer, so that you are still signed in: try again in a moment";
+    PageError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why)
 }

@@ -3,9 +3,8 @@
 
 use maud::{Markup, html};
 
-use super::chip::{Mood, colour};
 use super::list;
-use super::moment::figure;
+use super::text::{Mood, colour, figure};
 use hooklatch_contract::{ActivityCount, ActivityView};
 use hooklatch_core::times;
 use hooklatch_core::types::UnixMs;

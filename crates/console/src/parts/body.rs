@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use maud::{Markup, html};
+use serde::de::IgnoredAny;
 
 use hooklatch_core::plain;
 
@@ -78,42 +79,74 @@ struct JsonPiece<'a> {
     text: &'a str,
 }
 
-/// What may come next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
-    Value,
-    /// The first value of a list, or its end.
-    FirstValue,
-    Key,
-    /// The first key of an object, or its end.
-    FirstKey,
-    Colon,
-    /// A comma, or the end of what is open.
-    Next,
-    /// The end of the text: nothing more.
-    End,
-}
+impl<'a> JsonPiece<'a> {
+    fn line(depth: usize) -> Self {
+        Self { sort: JsonSort::Break(depth), text: "" }
+    }
 
-struct Walk<'a> {
-    rest: &'a str,
-    pieces: Vec<JsonPiece<'a>>,
-    made_bytes_n: usize,
-    /// For each that is open: true for an object.
-    open: Vec<bool>,
-    expected: Expected,
+    fn bytes_n(&self) -> usize {
+        match self.sort {
+            JsonSort::Break(depth) => 1 + depth * STEP_N,
+            _ => self.text.len(),
+        }
+    }
 }
 
 /// The pieces of a text in JSON; `None` when it is none. With `is_cut`, it may end anywhere.
 fn pieces(text: &str, is_cut: bool) -> Option<Vec<JsonPiece<'_>>> {
-    let mut walk =
-        Walk { rest: text, pieces: Vec::new(), made_bytes_n: 0, open: Vec::new(), expected: Expected::Value };
-    loop {
-        walk.rest = walk.rest.trim_start_matches([' ', '\t', '\n', '\r']);
-        let Some(next) = walk.rest.chars().next() else { break };
-        walk.step(next, is_cut)?;
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(error) if !is_cut || !error.is_eof() || text.trim().is_empty() => return None,
+        _ => {}
     }
-    let is_whole = walk.expected == Expected::End || (is_cut && !walk.pieces.is_empty());
-    is_whole.then_some(walk.pieces)
+    let (mut rest, mut depth, mut made_bytes_n) = (text.trim_ascii_start(), 0, 0);
+    let mut pieces: Vec<JsonPiece<'_>> = Vec::new();
+    while let Some(first) = rest.chars().next() {
+        let (token, after) = rest.split_at_checked(token_bytes_n(rest, first))?;
+        rest = after.trim_ascii_start();
+        let token = |sort| JsonPiece { sort, text: token };
+        let before_n = pieces.len();
+        match first {
+            '{' | '[' => {
+                depth += 1;
+                pieces.push(token(JsonSort::Mark));
+                pieces.extend((!rest.starts_with(['}', ']'])).then(|| JsonPiece::line(depth)));
+            }
+            '}' | ']' => {
+                depth -= 1;
+                let is_empty = matches!(pieces.last(), Some(JsonPiece { text: "{" | "[", .. }));
+                pieces.extend((!is_empty).then(|| JsonPiece::line(depth)));
+                pieces.push(token(JsonSort::Mark));
+            }
+            ',' => pieces.extend([token(JsonSort::Mark), JsonPiece::line(depth)]),
+            ':' => pieces.extend([token(JsonSort::Mark), JsonPiece { sort: JsonSort::Mark, text: " " }]),
+            '"' if rest.starts_with(':') => pieces.push(token(JsonSort::Key)),
+            '"' => pieces.push(token(JsonSort::Text)),
+            _ => pieces.push(token(JsonSort::Word)),
+        }
+        made_bytes_n += pieces.iter().skip(before_n).map(JsonPiece::bytes_n).sum::<usize>();
+        if depth > DEPTH_N_MAX || made_bytes_n > MADE_BYTES_MAX {
+            return None;
+        }
+    }
+    Some(pieces)
+}
+
+/// Length of the token that a text in JSON begins with. Bytes.
+fn token_bytes_n(text: &str, first: char) -> usize {
+    let end = match first {
+        '"' => {
+            let mut is_escaped = true;
+            let ends = |c: char| {
+                let is_end = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                is_end
+            };
+            text.find(ends).map(|at| at + 1)
+        }
+        '{' | '}' | '[' | ']' | ',' | ':' => Some(1),
+        _ => text.find(|c: char| c.is_ascii_whitespace() || ",:{}[]\"".contains(c)),
+    };
+    end.unwrap_or(text.len())
 }
 
 /// A text as people read it: indented when it is JSON, else as it is.
@@ -132,110 +165,6 @@ pub fn indented(text: &str, is_cut: bool) -> Cow<'_, str> {
 /// The end of a line, and the spaces before the next one.
 fn line_end(depth: usize) -> String {
     format!("\n{}", " ".repeat(depth * STEP_N))
-}
-
-impl<'a> Walk<'a> {
-    /// Takes one token; `None` when none may stand here.
-    fn step(&mut self, next: char, is_cut: bool) -> Option<()> {
-        use Expected::{Colon, FirstKey, FirstValue, Key, Next, Value};
-        let is_first = matches!(self.expected, FirstKey | FirstValue);
-        match (self.expected, next) {
-            (FirstKey, '}') | (FirstValue, ']') => self.close(true),
-            (FirstKey | Key, '"') => {
-                self.begin_line(is_first)?;
-                self.expected = Colon;
-                let (token, _) = quoted(self.rest, is_cut)?;
-                self.take(JsonSort::Key, token.len())
-            }
-            (Value | FirstValue, '{' | '[') => {
-                self.begin_line(is_first)?;
-                let is_object = next == '{';
-                self.open.push(is_object);
-                self.expected = if is_object { FirstKey } else { FirstValue };
-                if self.open.len() > DEPTH_N_MAX {
-                    return None;
-                }
-                self.take(JsonSort::Mark, 1)
-            }
-            (Value | FirstValue, _) => {
-                self.begin_line(is_first)?;
-                let (sort, token) = scalar(self.rest, is_cut)?;
-                self.value_taken();
-                self.take(sort, token.len())
-            }
-            (Colon, ':') => {
-                self.expected = Value;
-                self.take(JsonSort::Mark, 1)?;
-                self.push(JsonSort::Mark, " ")
-            }
-            (Next, ',') => {
-                self.expected = if self.open.last() == Some(&true) { Key } else { Value };
-                self.take(JsonSort::Mark, 1)?;
-                self.begin_line(true)
-            }
-            (Next, '}') if self.open.last() == Some(&true) => self.close(false),
-            (Next, ']') if self.open.last() == Some(&false) => self.close(false),
-            _ => None,
-        }
-    }
-
-    fn begin_line(&mut self, is_wanted: bool) -> Option<()> {
-        if is_wanted { self.push(JsonSort::Break(self.open.len()), "") } else { Some(()) }
-    }
-
-    fn close(&mut self, is_empty: bool) -> Option<()> {
-        self.open.pop();
-        self.begin_line(!is_empty)?;
-        self.value_taken();
-        self.take(JsonSort::Mark, 1)
-    }
-
-    fn value_taken(&mut self) {
-        self.expected = if self.open.is_empty() { Expected::End } else { Expected::Next };
-    }
-
-    /// Takes so many bytes of what is left.
-    fn take(&mut self, sort: JsonSort, bytes_n: usize) -> Option<()> {
-        let (token, rest) = self.rest.split_at_checked(bytes_n)?;
-        self.rest = rest;
-        self.push(sort, token)
-    }
-
-    fn push(&mut self, sort: JsonSort, text: &'a str) -> Option<()> {
-        let indentation_n = if let JsonSort::Break(depth) = sort { 1 + depth * STEP_N } else { 0 };
-        self.made_bytes_n += text.len() + indentation_n;
-        self.pieces.push(JsonPiece { sort, text });
-        (self.made_bytes_n <= MADE_BYTES_MAX).then_some(())
-    }
-}
-
-/// The text in quotes that stands first, and whether it ends; one that does not end is taken where the text was cut.
-fn quoted(rest: &str, is_cut: bool) -> Option<(&str, bool)> {
-    let mut is_escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            _ if c < ' ' => return None,
-            '"' if !is_escaped => return Some((rest.get(..=at)?, true)),
-            _ => is_escaped = c == '\\' && !is_escaped,
-        }
-    }
-    is_cut.then_some((rest, false))
-}
-
-/// The text, number or word that stands first.
-fn scalar(rest: &str, is_cut: bool) -> Option<(JsonSort, &str)> {
-    if rest.starts_with('"') {
-        return Some((JsonSort::Text, quoted(rest, is_cut)?.0));
-    }
-    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
-    let text = rest.get(..end)?;
-    let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-        && text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
-    let is_cut_here = is_cut && end == rest.len() && !text.is_empty();
-    let is_word =
-        ["true", "false", "null"].iter().any(|word| *word == text || (is_cut_here && word.starts_with(text)));
-    (is_number || is_word).then_some((JsonSort::Word, text))
 }
 
 #[cfg(test)]

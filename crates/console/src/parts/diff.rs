@@ -1,11 +1,8 @@
 //! The lines of two texts side by side: what stands in both, and what stands in one alone, as a table in which it has a sign.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 
-use super::list;
-use super::list::Narrow;
+use super::list::{self, Narrow};
 use hooklatch_core::figures::plural;
 
 /// Most lines of each text that are compared: the work grows with the product of both.
@@ -29,28 +26,20 @@ pub(crate) fn side_by_side<'a>(first: &'a [String], other: &'a [String]) -> Opti
     if first.len().max(other.len()) > LINES_N_MAX {
         return None;
     }
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut numbered = |lines: &'a [String]| -> Vec<(u32, &'a str)> {
-        let mut of = |line: &'a str| {
-            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            (*numbers.entry(line).or_insert(next), line)
-        };
-        lines.iter().map(|line| of(line)).collect()
-    };
-    let (first, other) = (numbered(first), numbered(other));
-    Some(folded(&rows(&first, &other)))
+    let lines = |lines: &'a [String]| -> Vec<&'a str> { lines.iter().map(String::as_str).collect() };
+    Some(folded(&rows(&lines(first), &lines(other))))
 }
 
 /// For each line of `first` from its last one on, and for the end: how many lines are in both, in order, of what
 /// follows it there and of what follows each line of `other`, from its last one on.
-fn lengths(first: &[(u32, &str)], other: &[(u32, &str)]) -> Vec<Vec<u16>> {
+fn lengths(first: &[&str], other: &[&str]) -> Vec<Vec<u16>> {
     let mut all = vec![vec![0; other.len() + 1]];
-    for (line, _) in first.iter().rev() {
+    for line in first.iter().rev() {
         let mut row: Vec<u16> = Vec::with_capacity(other.len() + 1);
         let mut right = 0;
         row.push(right);
         let below = all.last().map(Vec::as_slice).unwrap_or_default();
-        for ((theirs, _), pair) in other.iter().rev().zip(below.windows(2)) {
+        for (theirs, pair) in other.iter().rev().zip(below.windows(2)) {
             let &[diagonal, down] = pair else { continue };
             right = if line == theirs { diagonal + 1 } else { right.max(down) };
             row.push(right);
@@ -60,26 +49,26 @@ fn lengths(first: &[(u32, &str)], other: &[(u32, &str)]) -> Vec<Vec<u16>> {
     all
 }
 
-fn rows<'a>(first: &[(u32, &'a str)], other: &[(u32, &'a str)]) -> Vec<DiffRow<'a>> {
+fn rows<'a>(first: &[&'a str], other: &[&'a str]) -> Vec<DiffRow<'a>> {
     let lengths = lengths(first, other);
-    let left_of = |left: &[(u32, &str)], right: &[(u32, &str)]| {
+    let left_of = |left: &[&str], right: &[&str]| {
         lengths.get(left.len()).and_then(|row| row.get(right.len())).copied().unwrap_or_default()
     };
     let (mut left, mut right) = (first, other);
     let (mut rows, mut gone, mut new) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         match (left.split_first(), right.split_first()) {
-            (Some((one, one_rest)), Some((two, two_rest))) if one.0 == two.0 => {
+            (Some((one, one_rest)), Some((two, two_rest))) if one == two => {
                 pair_up(&mut rows, &mut gone, &mut new);
-                rows.push(DiffRow::Same(one.1));
+                rows.push(DiffRow::Same(one));
                 (left, right) = (one_rest, two_rest);
             }
             (Some((one, rest)), two) if two.is_none() || left_of(rest, right) == left_of(left, right) => {
-                gone.push(one.1);
+                gone.push(*one);
                 left = rest;
             }
             (_, Some((two, rest))) => {
-                new.push(two.1);
+                new.push(*two);
                 right = rest;
             }
             (_, None) => break,
@@ -204,9 +193,8 @@ mod tests {
         for _ in 0..200 {
             let mut text = |n: usize| -> Vec<u32> { (0..n).map(|_| random.u32(0..5)).collect() };
             let (first, other) = (text(12), text(9));
-            let lines = |numbers: &[u32]| -> Vec<(u32, &'static str)> {
-                let name = |n: &u32| ["a", "b", "c", "d", "e"][*n as usize];
-                numbers.iter().map(|n| (*n, name(n))).collect()
+            let lines = |numbers: &[u32]| -> Vec<&'static str> {
+                numbers.iter().map(|n| ["a", "b", "c", "d", "e"][*n as usize]).collect()
             };
             let (first, other) = (lines(&first), lines(&other));
             let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -219,9 +207,7 @@ mod tests {
                 left.extend(one);
                 right.extend(two);
             }
-            let text =
-                |lines: &[(u32, &'static str)]| lines.iter().map(|(_, line)| *line).collect::<Vec<_>>();
-            assert_eq!((left, right), (text(&first), text(&other)));
+            assert_eq!((left, right), (first, other));
         }
     }
 

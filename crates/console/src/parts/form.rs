@@ -1,49 +1,42 @@
 //! What acts: every form carries a key that was made when it was drawn, so that a double click, a step back and F5 get
 //! the stored answer and do nothing twice; and the version of what it was drawn about.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
-use serde::de::DeserializeOwned;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use uuid::Uuid;
 
-use super::{field, frame, moment};
-use crate::contract::OrderHeaders;
-use crate::state::ConsoleState;
-use crate::trouble::PageError;
-use crate::visit::Visit;
-use hooklatch_contract::{JudgedAct, OrderResult, PauseOrder, PauseView, Risk};
+use super::{list, text};
+use crate::page::PageError;
+use crate::visit::{OrderHeaders, Visit};
+use hooklatch_contract::{JudgedAct, Order, PauseOrder, PauseView, Risk};
 use hooklatch_core::times::parse_end;
+use hooklatch_core::types::Role;
 
 /// Largest form that is read. Bytes.
 const FORM_BYTES_MAX: usize = 4 << 20;
 
-/// A form that acts.
-pub(crate) struct ActForm<'a> {
-    /// Address that it is sent to.
-    pub action: &'a str,
-    /// Version of the subject, where it has one.
-    pub etag: Option<&'a str>,
-    /// The acts to choose from: the word of the contract, and the label of the button.
-    pub acts: &'a [(&'a str, &'a str)],
-    /// One sentence about what follows.
-    pub hint: &'a str,
-}
-
-/// Draws a form with more fields, one for the reason, and a button for each act.
-pub(crate) fn act(form: &ActForm<'_>, more: &Markup) -> Markup {
+/// Draws a form with the fields `more`, one for the reason, a button for each act (the word of the contract, and its label),
+/// and a sentence about what follows.
+pub(crate) fn act(
+    action: &str,
+    etag: Option<&str>,
+    acts: &[(&str, &str)],
+    hint: &str,
+    more: &Markup,
+) -> Markup {
     let buttons = html! {
         div class="buttons" {
-            @for (word, label) in form.acts { button type="submit" name="act" value=(word) { (label) } }
+            @for (word, label) in acts { button type="submit" name="act" value=(word) { (label) } }
         }
-        @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
+        @if !hint.is_empty() { p class="hint" { (hint) } }
     };
-    frame("act", (form.action, form.etag), more, &buttons)
+    frame("act", (action, etag), more, &buttons)
 }
 
 /// A form that acts: its own fields, one for the reason, and then its buttons. Enter presses the first button of a
@@ -71,23 +64,22 @@ pub(crate) fn frame(
 /// A form as it was sent.
 pub(crate) struct SentForm(Vec<(String, String)>);
 
-impl FromRequest<Arc<ConsoleState>> for SentForm {
-    type Rejection = Response;
+impl<S: Sync> FromRequest<S> for SentForm {
+    type Rejection = PageError;
 
     /// Takes forms that one of our own pages sent, and no others: the guard of the listener has compared `Origin` and
     /// `Sec-Fetch-Site` where they are there, and a browser that sends a form sends one of them.
-    async fn from_request(request: Request<Body>, state: &Arc<ConsoleState>) -> Result<Self, Response> {
-        let refused = |trouble: PageError| frame::lonely(state, &trouble);
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, PageError> {
         if !is_of_a_page(request.headers()) {
-            let title = "forms are taken from our own pages: send orders of programs to `/v1`";
-            return Err(refused(PageError::new(StatusCode::FORBIDDEN, "origin_unknown", title)));
+            let why = "forms are taken from our own pages: send orders of programs to `/v1`";
+            return Err(PageError::new(StatusCode::FORBIDDEN, "origin_unknown", why));
         }
         let read = Limited::new(request.into_body(), FORM_BYTES_MAX).collect().await;
         let body = read.map_err(|_| {
-            let title = "the form is too large, or did not arrive whole";
-            refused(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", title))
+            let why = "the form is too large, or did not arrive whole";
+            PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", why)
         })?;
-        Ok(Self::parse(&body.to_bytes()))
+        Ok(Self(form_urlencoded::parse(&body.to_bytes()).into_owned().collect()))
     }
 }
 
@@ -98,11 +90,6 @@ fn is_of_a_page(headers: &HeaderMap) -> bool {
 }
 
 impl SentForm {
-    /// Reads what a browser sends for a form.
-    fn parse(body: &[u8]) -> Self {
-        Self(form_urlencoded::parse(body).into_owned().collect())
-    }
-
     /// The value of this name, which must be there.
     pub(crate) fn needed(&self, name: &str) -> Result<&str, PageError> {
         let value = self.optional(name);
@@ -140,82 +127,103 @@ pub(crate) fn go(address: &str) -> Response {
     Redirect::to(address).into_response()
 }
 
-/// A form with a button for each act that was judged.
-pub(crate) struct JudgedForm<'a, A> {
-    /// Address that it is sent to.
-    pub action: &'a str,
-    /// Version of the subject.
-    pub etag: Option<&'a str>,
-    /// The acts, the safest first.
-    pub acts: &'a [JudgedAct<A>],
-    /// The word of the contract for an act, and the label of its button.
-    pub(crate) button: fn(A) -> (&'static str, &'static str),
+/// Posts the order of a form and redirects to the page about its subject.
+pub(crate) async fn post(
+    visit: &Visit,
+    page: &str,
+    target: &str,
+    form: &SentForm,
+    order: Result<impl Serialize, PageError>,
+) -> Result<Response, PageError> {
+    let posted = async { visit.post::<IgnoredAny>(target, &form.headers()?, &order?).await };
+    posted.await.map_err(|error| error.about(page))?;
+    Ok(go(&visit.link(page)))
 }
 
-/// Draws the form: one reason, and beside each button what its act does and what that risks.
-pub(crate) fn judged<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
+/// Carries out a form that decides about one event or one message, whose path here and in the contract is `page`.
+pub(crate) async fn decide<A: DeserializeOwned + Serialize>(
+    visit: &Visit,
+    page: &str,
+    form: &SentForm,
+) -> Result<Response, PageError> {
+    let order = || Ok(Order::<A> { act: form.word("act")?, reason: form.needed("reason")?.to_owned() });
+    post(visit, page, &format!("{page}/decide"), form, order()).await
+}
+
+/// Carries out the form that pauses or resumes what has the path `subject` in the contract.
+pub(crate) async fn decide_pause(
+    visit: &Visit,
+    page: &str,
+    subject: &str,
+    form: &SentForm,
+) -> Result<Response, PageError> {
+    let until_ms = || form.optional("until").map(|text| parse_end(text, visit.now_ms)).transpose();
+    let order = || {
+        Ok(PauseOrder {
+            act: form.word("act")?,
+            reason: form.needed("reason")?.to_owned(),
+            until_ms: until_ms().map_err(|why| PageError::bad_form(&why))?,
+        })
+    };
+    post(visit, page, &format!("{subject}/decide"), form, order()).await
+}
+
+/// Draws a form with a button for each act that was judged, the safest first: one reason, and beside each button what its act
+/// does and what that risks. `button` is the word of the contract for an act, and the label of its button.
+pub(crate) fn judged<A: Copy>(
+    action: &str,
+    etag: Option<&str>,
+    acts: &[JudgedAct<A>],
+    button: fn(A) -> (&'static str, &'static str),
+) -> Markup {
     let buttons = html! {
-        @for one in form.acts {
-            @let (word, label) = (form.button)(one.act);
+        @for one in acts {
+            @let (word, label) = button(one.act);
             @let id = format!("act-{word}");
             div class="judgement" {
                 button type="submit" name="act" value=(word) class=[(one.risk != Risk::None).then_some("danger")]
                     aria-describedby=(id) { (label) }
                 p id=(id) {
                     @if one.risk != Risk::None { strong { (one.risk.in_words()) ". " } }
-                    (moment::coded(&one.sentence))
+                    (text::coded(&one.sentence))
                 }
             }
         }
     };
-    frame("act judged", (form.action, form.etag), &html! {}, &buttons)
+    frame("act judged", (action, etag), &html! {}, &buttons)
 }
 
 const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
 const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
 
-/// The sentence about who paused it, why, and until when; empty where it is not paused.
-pub(crate) fn pause_note(visit: &Visit, pause: Option<&PauseView>) -> Markup {
-    html! {
-        @if let Some(pause) = pause {
-            p class="note" {
-                (moment::foreign(&pause.actor)) " paused it at " (moment::moment(pause.paused_at_ms, visit.now_ms)) ": "
-                (moment::foreign(&pause.reason))
-                @if let Some(until_ms) = pause.until_ms { ". It resumes by itself at " (moment::moment(until_ms, visit.now_ms)) "." }
-            }
-        }
-    }
-}
-
-/// The form, at the page `page`: folded away where nothing is paused. `hints` are what follows from a pause, and from its end.
+/// Who paused it, why and until when, where it is paused; and for those who may, the form at the page `page`, folded away
+/// where nothing is paused. `hints` are what follows from a pause, and from its end.
 pub(crate) fn pause_section(
     visit: &Visit,
     page: &str,
-    (pause, etag): (Option<&PauseView>, Option<&str>),
+    pause: Option<&PauseView>,
+    etag: Option<&str>,
     hints: [&str; 2],
 ) -> Markup {
     let [pausing, resuming] = hints;
     let (acts, hint) = if pause.is_none() { (PAUSE, pausing) } else { (RESUME, resuming) };
-    let until = field::time("until", "Resumes by itself at (UTC); empty: never", None);
-    let more = if pause.is_none() {
-        until
-    } else {
-        html! {}
-    };
+    let until = list::time_field("until", "Resumes by itself at (UTC); empty: never", None);
+    let more = html! { @if pause.is_none() { (until) } };
     let action = visit.link(&format!("{page}/decide"));
-    let form = act(&ActForm { action: &action, etag, acts, hint }, &more);
+    let form = act(&action, etag, acts, hint, &more);
     html! {
-        section id="decide" aria-label="What to do" {
-            @if pause.is_some() { (form) }
-            @else { details class="fold" { summary { "Pause …" } (form) } }
+        @if let Some(pause) = pause {
+            p class="note" {
+                (text::foreign(&pause.actor)) " paused it at " (text::moment(pause.paused_at_ms, visit.now_ms)) ": "
+                (text::foreign(&pause.reason))
+                @if let Some(until_ms) = pause.until_ms { ". It resumes by itself at " (text::moment(until_ms, visit.now_ms)) "." }
+            }
+        }
+        @if visit.may(Role::Operator) {
+            section id="decide" aria-label="What to do" {
+                @if pause.is_some() { (form) }
+                @else { details class="fold" { summary { "Pause …" } (form) } }
+            }
         }
     }
-}
-
-/// Carries out the form: an order about what has this path in the contract.
-pub(crate) async fn pause_order(visit: &Visit, subject: &str, form: &SentForm) -> Result<(), PageError> {
-    let until_ms = form.optional("until").map(|text| parse_end(text, visit.now_ms)).transpose();
-    let until_ms = until_ms.map_err(|why| PageError::bad_form(&why))?;
-    let order = PauseOrder { act: form.word("act")?, reason: form.needed("reason")?.to_owned(), until_ms };
-    visit.post::<OrderResult>(&format!("{subject}/decide"), &form.headers()?, &order).await.map(drop)
 }

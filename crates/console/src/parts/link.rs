@@ -2,10 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::chip::{Mood, chip};
-use super::moment::{copy_whole, foreign, short_id};
-use crate::contract::path;
-use crate::visit::Visit;
+use super::text::{Mood, chip, copy_whole, foreign, short_id};
+use crate::visit::{Visit, path};
 use hooklatch_core::types::TEST_EVENT;
 
 /// The page of an event.

@@ -3,8 +3,8 @@
 //! It follows [`UnknownWord::repeat`], the rule by which messages are sent again. What is not known never reads as safe.
 //! `judgements/messages.md` of this crate has every judgement; `tests.rs` writes it.
 
+use super::event::MessageView;
 use super::judgement::{JudgedAct, Judgement, Risk};
-use super::message::MessageView;
 use super::order::MessageAct;
 use hooklatch_core::figures::plural;
 use hooklatch_core::times;
@@ -205,7 +205,7 @@ impl MessageFacts {
     }
 
     /// The same for a person: where the configuration was changed since it was sent, the shorter time counts.
-    pub(super) fn safe_until_ms(&self) -> Option<UnixMs> {
+    pub(crate) fn safe_until_ms(&self) -> Option<UnixMs> {
         [self.key_valid_until_ms, self.counted_until_ms()].into_iter().flatten().min()
     }
 

@@ -1,12 +1,12 @@
 //! The words for states and outcomes: one word each, in tables, API, metrics and console alike; and how each state is shown:
 //! one place for the colours of the console and of the commands.
 
-use std::fmt;
-
+/// An enumeration whose values are words.
+#[macro_export]
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[doc = $vdoc:literal])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    ($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $vdoc:literal])* $variant:ident = $word:literal,)* }) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[doc = $vdoc])* $variant,)* }
         impl $name {
             /// Every value, in the order of the documentation.
@@ -39,13 +39,13 @@ macro_rules! words {
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 let words = [$(($word, concat!($($vdoc,)*).trim()),)*];
                 schemars::json_schema!({
-                    "type": "string", "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>(),
+                    "description": concat!($($doc,)*).trim(), "type": "string", "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>(),
                     "x-enumDescriptions": words.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
                 })
             }
         }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.as_str()) }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str(self.as_str()) }
         }
     };
 }

@@ -1,10 +1,68 @@
-//! Times, figures and foreign texts: as much of each as a page bears, and what a script copies of them.
+//! Times, figures, states and foreign texts: as much of each as a page bears, and what a script copies of them. A state is
+//! a word in a chip, with a colour that means the same.
 
 use maud::{Markup, html};
 
+use hooklatch_contract::{DeliveryView, EventView};
 use hooklatch_core::figures::grouped;
-use hooklatch_core::times;
-use hooklatch_core::types::{UnixMs, readable_id};
+pub(crate) use hooklatch_core::types::Mood;
+use hooklatch_core::types::{AttemptResult, DeliveryState, EventState, MessageState, UnixMs, readable_id};
+use hooklatch_core::{plain, times};
+
+/// The class that gives a mood its colour.
+pub(crate) fn colour(mood: Mood) -> &'static str {
+    match mood {
+        Mood::Good => "good",
+        Mood::Busy => "busy",
+        Mood::Needed => "needed",
+        Mood::Bad => "bad",
+        Mood::Quiet => "quiet",
+    }
+}
+
+/// A word in a chip.
+pub(crate) fn chip(mood: Mood, word: &str) -> Markup {
+    html! { span class={ "chip " (colour(mood)) } { (word) } }
+}
+
+/// State of an event: what its handler did. That all is well only its calls can say, so it is never green.
+pub(crate) fn event_chip(state: EventState) -> Markup {
+    chip(state.mood(), state.as_str())
+}
+
+/// State of the calls of an event, with how many of them were delivered.
+pub(crate) fn delivery_chip(delivery: &DeliveryView) -> Markup {
+    let word = match delivery.state {
+        DeliveryState::Settled => "settled by an operator",
+        DeliveryState::None => "no calls",
+        DeliveryState::NotSent => "not sent",
+        DeliveryState::NoLongerKnown => "no longer known",
+        state => state.as_str(),
+    };
+    let is_part = delivery.delivered_n < delivery.messages_n;
+    html! {
+        (chip(delivery.state.mood(), word))
+        @if is_part { " " span class="hint" { (delivery.delivered_n) " of " (delivery.messages_n) " delivered" } }
+    }
+}
+
+/// The reason why an event, or the worst of its calls, stands where it does.
+pub(crate) fn event_error(event: &EventView) -> Markup {
+    foreign_or_none(event.error.as_deref().or(event.delivery.error.as_deref()))
+}
+
+/// State of a message.
+pub(crate) fn message_chip(state: MessageState) -> Markup {
+    chip(state.mood(), state.as_str())
+}
+
+/// Result of an attempt; one under way has none.
+pub(crate) fn attempt_chip(result: Option<AttemptResult>) -> Markup {
+    match result {
+        None => chip(Mood::Busy, "under way"),
+        Some(result) => chip(result.mood(), result.as_str()),
+    }
+}
 
 /// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond, and with the
 /// script in the time of the person who looks.
@@ -13,7 +71,7 @@ pub(crate) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     html! { time datetime=(exact) title=(exact) { (times::format_moment(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }
 }
 
-/// The same where there may be none.
+/// A time, where there is one.
 pub(crate) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
     at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))
 }
@@ -25,7 +83,12 @@ pub(crate) fn none() -> Markup {
 
 /// A foreign text, on one line: characters that would hide or turn something around are shown as `\uXXXX`.
 pub(crate) fn foreign(text: &str) -> Markup {
-    html! { bdi { (hooklatch_core::plain::line(text)) } }
+    html! { bdi { (plain::line(text)) } }
+}
+
+/// A foreign text, where there is one.
+pub(crate) fn foreign_or_none(text: Option<&str>) -> Markup {
+    text.map_or_else(none, foreign)
 }
 
 /// Longest id that is shown whole in a list, and what is left of a longer one at its begin and end. Characters.
@@ -45,10 +108,10 @@ pub(crate) fn short_id(id: &str) -> Option<String> {
     Some(format!("{begin}…{end}"))
 }
 
-/// The same with all of the id as its tooltip.
+/// An id as people read it, with all of it as its tooltip.
 pub(crate) fn id(id: &str) -> Markup {
     match short_id(id) {
-        Some(short) => html! { span title=(hooklatch_core::plain::line(id)) { (foreign(&short)) } },
+        Some(short) => html! { span title=(plain::line(id)) { (foreign(&short)) } },
         None => foreign(id),
     }
 }
@@ -76,11 +139,16 @@ pub(crate) fn brief(text: &str, chars_n_max: usize) -> Markup {
     html! { (foreign(shown)) @if is_cut { "…" } }
 }
 
+/// The first characters of a text, where there is one.
+pub(crate) fn brief_or_none(text: Option<&str>, chars_n_max: usize) -> Markup {
+    text.map_or_else(none, |text| brief(text, chars_n_max))
+}
+
 /// The first characters of a text of several lines, as it was written.
 pub(crate) fn brief_lines(text: &str, chars_n_max: usize) -> Markup {
     let (shown, is_cut) = cut(text, chars_n_max);
     html! {
-        pre tabindex="0" { (hooklatch_core::plain::text(shown)) @if is_cut { "…" } }
+        pre tabindex="0" { (plain::text(shown)) @if is_cut { "…" } }
     }
 }
 
@@ -109,7 +177,7 @@ pub(crate) fn copy_button(id: &str, label: &str) -> Markup {
 
 /// A button that copies a text of which a page shows a part alone.
 pub(crate) fn copy_whole(text: &str) -> Markup {
-    let text = hooklatch_core::plain::line(text);
+    let text = plain::line(text);
     html! { button type="button" class="copy" data-text=(text) aria-label={ "Copy " (text) } { "Copy" } }
 }
 

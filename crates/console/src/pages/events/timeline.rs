@@ -1,16 +1,13 @@
 //! The entries of a ledger in order of time, each with how long after the one before it was.
 
-use maud::{Markup, html};
-
 use super::{LedgerLook, identity, shown};
-use crate::contract::with_query;
+use crate::pages::prelude::*;
+use crate::parts::body;
 use crate::parts::body::BodyLook;
-use crate::parts::{body, chip, link, moment};
-use crate::visit::Visit;
+use crate::parts::text::colour;
 use hooklatch_contract::{
     AttemptView, AuditView, EventView, LedgerEntry, LedgerView, LedgerWhat, MessageView,
 };
-use hooklatch_core::figures::{grouped, plural};
 use hooklatch_core::times::{ago, day, in_day, rfc3339};
 use hooklatch_core::types::{AttemptResult, EventState, MessageState};
 
@@ -46,17 +43,17 @@ pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
     }
 }
 
-fn item(drawn: &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
+fn item((mood, name, more): &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
     let exact = rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
     html! {
-        li class=(drawn.class) {
+        li class=(colour(*mood)) {
             div class="when" {
                 @if let Some(date) = date { span class="date" { (date) } " " }
                 time datetime=(exact) title=(exact) { (in_day(at_ms)) }
                 @if let Some(after_ms) = after_ms { " " span class="after" { "+" (distance(after_ms)) } }
             }
             div class="what" {
-                strong { (drawn.name) } " " (drawn.more)
+                strong { (name) } " " (more)
             }
         }
     }
@@ -74,19 +71,8 @@ fn distance(ms: i64) -> String {
 /// Longest piece of an answer that is shown. Bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
 
-/// An entry as it is drawn.
-struct DrawnEntry {
-    /// The colour of its mark, which means the same as the words.
-    class: &'static str,
-    name: &'static str,
-    more: Markup,
-}
-
-impl DrawnEntry {
-    fn new(class: &'static str, name: &'static str, more: Markup) -> Self {
-        Self { class, name, more }
-    }
-}
+/// An entry as it is drawn: the colour of its mark, its name, and the rest.
+type DrawnEntry = (Mood, &'static str, Markup);
 
 /// Draws an entry.
 fn draw_entry(visit: &Visit, view: &LedgerView, what: &LedgerWhat) -> DrawnEntry {
@@ -94,54 +80,47 @@ fn draw_entry(visit: &Visit, view: &LedgerView, what: &LedgerWhat) -> DrawnEntry
         LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
             let bytes_n = view.content.as_ref().map(|content| content.body_bytes_n).or(*body_bytes_n);
             let secret = (*secret_position, secret_fingerprint.as_deref());
-            DrawnEntry::new("good", "Received", received(bytes_n, secret))
+            (Mood::Good, "Received", received(bytes_n, secret))
         }
-        LedgerWhat::Latched { digest, identity: rule } => DrawnEntry::new(
-            "good",
-            "Latched",
-            html! {
+        LedgerWhat::Latched { digest, identity: rule } => {
+            let more = html! {
                 "Identified by " (identity(rule)) "."
-                div class="more" { "Content " code { (moment::foreign(digest)) } }
-            },
-        ),
+                div class="more" { "Content " code { (text::foreign(digest)) } }
+            };
+            (Mood::Good, "Latched", more)
+        }
         LedgerWhat::Duplicates { copies_n, first_at_ms } => {
-            DrawnEntry::new("", "Duplicates", duplicates(visit, *copies_n, *first_at_ms))
+            (Mood::Quiet, "Duplicates", duplicates(visit, *copies_n, *first_at_ms))
         }
-        LedgerWhat::Conflict { event, digest } => {
-            DrawnEntry::new("needed", "Conflict", conflict(visit, event, digest))
+        LedgerWhat::Conflict { event, digest } => (Mood::Needed, "Conflict", conflict(visit, event, digest)),
+        LedgerWhat::Replayed { event } => {
+            let more = html! { "The same signed text arrived under the id " (linked(visit, event)) };
+            (Mood::Quiet, "Replayed", more)
         }
-        LedgerWhat::Replayed { event } => DrawnEntry::new(
-            "",
-            "Replayed",
-            html! {
-                "The same signed text arrived under the id "
-                (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
-            },
-        ),
-        LedgerWhat::Handled { state, attempts_n, error } => DrawnEntry::new(
-            of_event(*state),
-            "Handled",
-            html! {
-                (chip::event(*state)) " after " (plural(u64::from(*attempts_n), "attempt"))
-                @if let Some(error) = error { div class="more" { (moment::foreign(error)) } }
-            },
-        ),
-        LedgerWhat::Effect { message } => {
-            DrawnEntry::new(of_message(message.state), "Effect", effect(visit, message))
+        LedgerWhat::Handled { state, attempts_n, error } => {
+            let more = html! {
+                (text::event_chip(*state)) " after " (plural(u64::from(*attempts_n), "attempt"))
+                @if let Some(error) = error { div class="more" { (text::foreign(error)) } }
+            };
+            (state.mood(), "Handled", more)
         }
-        LedgerWhat::Attempt { message_id, effect_name, attempt } => DrawnEntry::new(
-            of_attempt(attempt.result),
-            "Attempt",
-            self::attempt(visit, (message_id, effect_name), attempt),
-        ),
-        LedgerWhat::Decision { decision } if decision.action == "what_if" => DrawnEntry::new(
-            "",
-            "Tried",
-            html! { (moment::foreign(&decision.actor)) " asked what its handlers would do now. Nothing was written." },
-        ),
-        LedgerWhat::Decision { decision } => {
-            DrawnEntry::new("busy", "Decided", self::decision(visit, decision))
+        LedgerWhat::Effect { message } => (message.state.mood(), "Effect", effect(visit, message)),
+        LedgerWhat::Attempt { message_id, effect_name, attempt } => {
+            let mood = attempt.result.map_or(Mood::Busy, AttemptResult::mood);
+            (mood, "Attempt", self::attempt(visit, (message_id, effect_name), attempt))
         }
+        LedgerWhat::Decision { decision } if decision.action == "what_if" => {
+            let more = html! { (text::foreign(&decision.actor)) " asked what its handlers would do now. Nothing was written." };
+            (Mood::Quiet, "Tried", more)
+        }
+        LedgerWhat::Decision { decision } => (Mood::Busy, "Decided", self::decision(visit, decision)),
+    }
+}
+
+/// An event with its states.
+fn linked(visit: &Visit, event: &EventView) -> Markup {
+    html! {
+        (link::event(visit, &event.provider, &event.event_id)) " " (text::event_chip(event.state)) " " (text::delivery_chip(&event.delivery))
     }
 }
 
@@ -151,11 +130,11 @@ fn received(bytes_n: Option<u64>, (position, fingerprint): (Option<u32>, Option<
         @match (position, fingerprint) {
             (Some(position), Some(fingerprint)) => {
                 "Secret " (position) " of the configuration matched, with the fingerprint "
-                code { (moment::foreign(fingerprint)) } "."
+                code { (text::foreign(fingerprint)) } "."
             },
             (None, Some(fingerprint)) => {
                 "A secret matched that is configured no longer, with the fingerprint "
-                code { (moment::foreign(fingerprint)) } "."
+                code { (text::foreign(fingerprint)) } "."
             },
             (_, None) => "Which secret matched is not known.",
         }
@@ -167,7 +146,7 @@ fn duplicates(visit: &Visit, copies_n: u64, first_at_ms: Option<i64>) -> Markup 
     html! {
         (grouped(copies_n)) " more " (copies) " arrived and changed nothing."
         @if let (Some(first_at_ms), true) = (first_at_ms, copies_n > 1) {
-            div class="more" { "The first one arrived " (moment::moment(first_at_ms, visit.now_ms)) ", the last one at this time." }
+            div class="more" { "The first one arrived " (text::moment(first_at_ms, visit.now_ms)) ", the last one at this time." }
         }
     }
 }
@@ -175,10 +154,9 @@ fn duplicates(visit: &Visit, copies_n: u64, first_at_ms: Option<i64>) -> Markup 
 fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
     let kept = link::event_path(&event.provider, &event.event_id);
     html! {
-        "Other content arrived under this id and was kept as "
-        (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
+        "Other content arrived under this id and was kept as " (linked(visit, event))
         div class="more" {
-            "Content " code { (moment::foreign(digest)) } " "
+            "Content " code { (text::foreign(digest)) } " "
             @if event.state == EventState::Conflict || event.state == EventState::Dismissed {
                 a href=(visit.link(&format!("{kept}#differs"))) { "What differs" }
             }
@@ -188,12 +166,12 @@ fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
 
 fn effect(visit: &Visit, message: &MessageView) -> Markup {
     html! {
-        (moment::foreign(&message.effect_name)) " to " (link::destination(visit, &message.destination)) " "
-        (chip::message(message.state)) " " (waits(visit, message))
+        (text::foreign(&message.effect_name)) " to " (link::destination(visit, &message.destination)) " "
+        (text::message_chip(message.state)) " " (waits(visit, message))
         div class="more" {
             "Message " (link::message(visit, &message.message_id.to_string()))
-            ", key " code { (moment::foreign(&message.idempotency_key)) }
-            @if let Some(lane) = &message.lane { ", lane " (moment::foreign(lane)) }
+            ", key " code { (text::foreign(&message.idempotency_key)) }
+            @if let Some(lane) = &message.lane { ", lane " (text::foreign(lane)) }
             @if message.generation > 0 { ", of re-run " (message.generation) }
         }
     }
@@ -204,7 +182,7 @@ fn waits(visit: &Visit, message: &MessageView) -> Markup {
     let at_ms = message.visible_at_ms;
     html! {
         @match message.state {
-            MessageState::Ready if at_ms > visit.now_ms => { "It is sent at " (moment::moment(at_ms, visit.now_ms)) "." },
+            MessageState::Ready if at_ms > visit.now_ms => { "It is sent at " (text::moment(at_ms, visit.now_ms)) "." },
             MessageState::Ready => "It is due, and is sent as soon as its destination takes it.",
             MessageState::Waiting => "It is behind another message of its lane.",
             MessageState::Held => "On hold until someone decides, on the page of its message.",
@@ -219,12 +197,12 @@ fn attempt(visit: &Visit, (message_id, effect_name): (&str, &str), attempt: &Att
     html! {
         (attempt.attempt_n) " of "
         @if effect_name.is_empty() { "message " (link::message(visit, message_id)) }
-        @else { (moment::foreign(effect_name)) }
-        " " (chip::attempt(attempt.result))
+        @else { (text::foreign(effect_name)) }
+        " " (text::attempt_chip(attempt.result))
         @if let Some(status) = attempt.http_status { " HTTP " (status) }
         @if let Some(took_ms) = took_ms { ", took " (grouped(took_ms.unsigned_abs())) " ms" }
-        ", by " (moment::foreign(&attempt.node))
-        @if let Some(error) = &attempt.error { div class="more" { (moment::foreign(shown(error, ANSWER_BYTES_MAX).0)) } }
+        ", by " (text::foreign(&attempt.node))
+        @if let Some(error) = &attempt.error { div class="more" { (text::foreign(shown(error, ANSWER_BYTES_MAX).0)) } }
         @if let Some(answer) = &attempt.response { (answered(answer)) }
     }
 }
@@ -243,40 +221,12 @@ fn answered(answer: &str) -> Markup {
 
 fn decision(visit: &Visit, decision: &AuditView) -> Markup {
     html! {
-        (moment::foreign(&decision.actor)) ": " code { (moment::foreign(&decision.action)) }
+        (text::foreign(&decision.actor)) ": " code { (text::foreign(&decision.action)) }
         @if let Some(message_id) = &decision.message_id { " of message " (link::message(visit, message_id)) }
         @if let Some(operation_id) = &decision.operation_id {
             " in operation " (link::operation(visit, operation_id))
         }
-        @if !decision.detail.is_empty() { div class="more" { "“" (moment::foreign(&decision.detail)) "”" } }
-    }
-}
-
-fn of_event(state: EventState) -> &'static str {
-    match state {
-        EventState::Retry => "busy",
-        EventState::Conflict | EventState::Unreadable => "needed",
-        EventState::Failed => "bad",
-        _ => "",
-    }
-}
-
-fn of_message(state: MessageState) -> &'static str {
-    match state {
-        MessageState::Done => "good",
-        MessageState::Held => "needed",
-        MessageState::Dead => "bad",
-        MessageState::Discarded => "",
-        _ => "busy",
-    }
-}
-
-fn of_attempt(result: Option<AttemptResult>) -> &'static str {
-    match result {
-        Some(AttemptResult::Done) => "good",
-        Some(AttemptResult::Unknown) => "needed",
-        Some(AttemptResult::Refused) => "bad",
-        _ => "busy",
+        @if !decision.detail.is_empty() { div class="more" { "“" (text::foreign(&decision.detail)) "”" } }
     }
 }
 
