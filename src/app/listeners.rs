@@ -130,7 +130,7 @@ impl App {
         let connections_n_max = if name == "operator" {
             wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
         } else {
-            let fit_n = http::files::connections_n(wanted_n, self.files_n());
+            let fit_n = http::connections_n(wanted_n, self.files_n());
             if fit_n < wanted_n {
                 warn!(
                     wanted_n,

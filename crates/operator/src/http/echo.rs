@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::reply::json_reply;
+use super::error::json_reply;
 
 /// Most keys that it remembers.
 const CALLS_N_MAX: usize = 200;

@@ -1,18 +1,25 @@
-//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that
-//! the listener that providers reach reveals nothing about us.
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`, also below the path under which a
+//! proxy shows them. On a listener of its own, so that the listener that providers reach reveals nothing about us.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{StatusCode, header};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{StatusCode, Uri, header};
 use tokio::sync::watch;
+use tower::util::MapRequest;
 use tower_http::compression::CompressionLayer;
 
 use super::api::{self, ApiState};
 use hooklatch_core::stop::Leaving;
+use hooklatch_core::types::{Clock, Principal};
+use hooklatch_receive::idempotency::{IdempotencyLayer, RequestRules};
+use hooklatch_store::Store;
 
 /// Parts that this node needs to take traffic. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,6 +77,13 @@ pub struct OperatorState {
     pub leaving: Leaving,
 }
 
+/// The layer for a POST that takes its `Idempotency-Key` in no transaction of its own. An answer with a secret in it says
+/// `no-store`, and is not kept.
+pub fn once(store: Store, clock: Clock) -> IdempotencyLayer {
+    let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
+    IdempotencyLayer::of(RequestRules::new(store, clock, "operator", Arc::new(actor)))
+}
+
 /// The operator's routes, with those of `api` under `/v1`; all else is for `console`.
 pub fn router(state: Arc<OperatorState>, api: Arc<ApiState>, console: Router) -> Router {
     Router::new()
@@ -104,6 +118,35 @@ async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
+/// The same routes, also below `base`, which has no slash at its end and is empty for none.
+pub fn below(base: String, router: Router) -> Router {
+    if base.is_empty() {
+        return router;
+    }
+    // In front of the router, which has chosen a route before any layer of its own.
+    let service = MapRequest::new(router, move |mut request: Request<Body>| {
+        if let Some(uri) = without(&base, request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        request
+    });
+    Router::new().fallback_service(service)
+}
+
+/// The address without the prefix; `None` when it does not begin with it.
+fn without(base: &str, uri: &Uri) -> Option<Uri> {
+    let rest = uri.path().strip_prefix(base)?;
+    let path = match rest {
+        "" => "/",
+        rest if rest.starts_with('/') => rest,
+        _ => return None,
+    };
+    let text = uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(text.parse::<PathAndQuery>().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +170,21 @@ mod tests {
         ] {
             assert!(!without.is_ready(), "{without:?}");
         }
+    }
+
+    #[test]
+    fn a_prefix_is_taken_off_whole_parts_alone() {
+        #[track_caller]
+        fn check(given: &str, want: Option<&str>) {
+            let found = without("/ops/hooklatch", &given.parse().expect("an address"));
+            assert_eq!(found.map(|uri| uri.to_string()).as_deref(), want, "{given}");
+        }
+        check("/ops/hooklatch", Some("/"));
+        check("/ops/hooklatch?a=b", Some("/?a=b"));
+        check("/ops/hooklatch/events/a%2Fb?c=%20", Some("/events/a%2Fb?c=%20"));
+        check("http://ops.internal/ops/hooklatch/v1/me", Some("http://ops.internal/v1/me"));
+        check("/ops/hooklatch2/events", None);
+        check("/events", None);
+        check("/ops", None);
     }
 }

@@ -1,5 +1,9 @@
 //! The receiver: `POST /webhooks/{provider}`, `GET` for senders that send events by it, and what a kind's handshake
 //! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
+//!
+//! A request with a valid token of the doctor is answered with what arrived of it, and nothing else happens. Without a
+//! token that this installation made within two minutes, a request is handled as usual, whatever its header or query
+//! says.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -20,10 +24,9 @@ use hyper::body::{Body as HttpBody, Frame};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::error::Problem;
-use super::extensions::{KnownCaller, Neighbours, Peer};
-use super::probe;
-use crate::doctor::ProbeKey;
+use super::edge::{KnownCaller, Neighbours, Peer};
+use super::error::{Problem, view_reply};
+use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token};
 use hooklatch_core::net::peer_of;
 use hooklatch_core::stop;
 use hooklatch_core::types::{ClientCertificate, Clock};
@@ -104,13 +107,13 @@ impl ReceiverState {
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let Some(key) = probe::probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
+        let Some(key) = probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
             return Ok(request);
         };
         let (parts, body) = request.into_parts();
         let rules = BodyRules { bytes_max: self.body_bytes_max, peer: None, is_rejected: &|| false };
         let answer = match read_body(self, rules, &parts.headers, body, neighbours).await {
-            Ok((body, _held)) => probe::answered(&key, &parts, &body),
+            Ok((body, _held)) => probe_response(&key, &parts, &body),
             Err(problem) => problem.into_response(),
         };
         Err(Box::new(answer))
@@ -521,3 +524,25 @@ static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
 
 /// The header with the outcome of a verified request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
+
+/// The key of the answer to a request with a valid token; `None` for nearly all requests.
+pub(crate) fn probed(
+    probes: &ProbeKey,
+    clock: &Clock,
+    headers: &HeaderMap,
+    uri: &http::Uri,
+) -> Option<AnswerKey> {
+    // These two checks rule out most requests.
+    if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
+        return None;
+    }
+    probes.good(probe_token(headers, uri)?, clock.now_ms())
+}
+
+/// The answer to it.
+pub(crate) fn probe_response(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> Response {
+    let mut response = view_reply(StatusCode::OK, &probe_answer(key, parts, body)).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.extensions_mut().insert(KnownCaller);
+    response
+}

@@ -12,10 +12,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::configuration::Loaded;
-use super::kind_list::{Kinds, kind_of};
+use super::configuration::{Kinds, Loaded, kind_of};
 use super::layers::{ConfigSources, Settings};
-use super::meant::{meant_name, meant_type};
+use super::warnings::{meant_name, meant_type};
 use hooklatch_core::config::{
     Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig,
 };

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ::config::ValueKind;
 
-use super::kind_list::kind_of;
+use super::configuration::kind_of;
 use hooklatch_core::config::{
     AdminConfig, AgeConfig, DAYS_MAX, DEFAULTS_ORIGIN, DatabaseConfig, ENDLESS_DAYS, Field, IdsKept,
     ListenerTlsConfig, ProviderConfig, RetentionConfig, ServerConfig, Table,

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::configuration::{asked, load_for_tools};
-use super::kind_list::Kinds;
+use super::configuration::{Kinds, asked, load_for_tools};
 use super::layers::{DEFAULTS, Settings};
 use hooklatch_core::config::Config;
 use hooklatch_receive::provider::Provider;

@@ -1,13 +1,11 @@
 //! Tokens and sessions at the gate: made, known, unknown, over, and while the database is silent.
 
 use std::collections::BTreeSet;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::gate::KNOWN_FOR;
-use super::*;
+use super::{KNOWN_FOR, *};
 use hooklatch_core::config::{AdminToken, Secret};
 use hooklatch_core::types::{Clock, Name, Principal, Reach, Role, TokenText};
 use hooklatch_store::{NewToken, PeopleDoor, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};

@@ -2,10 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::arrival::PROBE_HEADER;
-use super::key::AnswerKey;
-use super::plan::{ASPECTS, ProbeRequest, ProbeWhat, USUAL_BYTES};
-use crate::doctor::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE, TIME, or_well};
+use super::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE, TIME, or_well};
+use super::probe::{ASPECTS, AnswerKey, PROBE_HEADER, ProbeRequest, ProbeWhat, USUAL_BYTES};
 use hooklatch_contract::{ArrivedView, FindingView, ProbeAnswer, ProbeView, ProblemView};
 use hooklatch_core::figures::grouped;
 
@@ -243,9 +241,9 @@ fn sizes(view: &ProbeView, all: &[(&ProbeRequest, ProbeResult)]) -> Vec<FindingV
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use bytes::Bytes;
 
-    use super::*;
     use crate::doctor::probe::{ProbeKey, plan, probe_answer};
     use hooklatch_contract::FindingVerdict::{self, Failure, Unknown, Warning};
     use hooklatch_contract::ProbePath;
