@@ -31,10 +31,10 @@ pub use provider::{
     AgeConfig, KindSetting, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig,
 };
 pub use read_values::{ReadValue, ReadValues, mark_of};
-pub use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, origin_of};
+pub use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, origin_of, toml_value};
 pub use secret::Secret;
-pub use secret::{SECRET_FORMS, open_to_all};
-pub use sections::{ACTIVITY_DAYS, BODY_BYTES, DAYS_MAX, ENDLESS_DAYS};
+pub use secret::{SECRET_FORMS, is_secret_place, open_to_all};
+pub use sections::{ACTIVITY_DAYS, BODY_BYTES, DATABASE_URL_FORMS, DAYS_MAX, ENDLESS_DAYS};
 pub use sections::{
     AdminConfig, AdminToken, DEV_TOKEN, DatabaseConfig, EdgeConfig, EncryptionConfig, EncryptionKey,
     FetchConfig, ForwardedHeader, IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig,

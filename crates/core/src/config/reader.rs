@@ -442,7 +442,7 @@ impl Field<'_> {
 }
 
 /// One value of TOML, as written in an environment variable.
-pub(crate) fn toml_value(origin: &str, text: &str) -> Option<Value> {
+pub fn toml_value(origin: &str, text: &str) -> Option<Value> {
     let document = format!("value = {text}\n");
     let mut map = FileFormat::Toml.parse(Some(&origin.to_owned()), &document).ok()?;
     let value = map.remove("value")?;

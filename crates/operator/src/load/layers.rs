@@ -16,9 +16,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ::config::{FileFormat, Format, Map, Value, ValueKind};
+use serde_json::{Value as Json, json};
 
 use super::sections::reachable;
-use hooklatch_core::config::{Checker, ConfigProblem, DEFAULTS_ORIGIN, DEV_TOKEN, ENV_PREFIX, Environment};
+use hooklatch_core::config::{
+    Checker, ConfigProblem, DEFAULTS_ORIGIN, DEV_TOKEN, ENV_PREFIX, Environment, is_secret_place, toml_value,
+};
 use hooklatch_receive::provider::{Provider, dev_secret, dev_settings};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
@@ -84,7 +87,7 @@ impl<'a> ConfigSources<'a> {
 
     /// The layers as one table; or what keeps them from being read at all. `kinds` are those that `serve --dev` plays.
     pub(super) fn merged(&self, kinds: &[Provider]) -> Result<Layer, Vec<ConfigProblem>> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<ConfigProblem> = self.settings.env.unreadable().collect();
         let mut layers = [
             toml_layer(DEFAULTS_ORIGIN, DEFAULTS),
             self.file.as_deref().map_or_else(|| Ok(Layer::new()), file_layer),
@@ -129,30 +132,25 @@ fn merged(layers: Vec<Layer>) -> Layer {
 }
 
 /// Lays `over` on `under`: tables key by key, everything else replaced. A variable that holds a table in TOML is one: the
-/// keys that it leaves out keep their values.
+/// keys that it leaves out keep their values. A table that names the place of a secret is one value.
 fn merge(under: &mut Layer, over: Layer) {
-    for (key, value) in over {
-        let origin = value.origin().map(str::to_owned);
-        match (under.get_mut(&key).map(|below| &mut below.kind), value.kind) {
-            (Some(ValueKind::Table(below)), ValueKind::Table(above)) => merge(below, above),
-            (Some(ValueKind::Table(below)), ValueKind::String(text))
-                if text.trim_start().starts_with('{') =>
-            {
-                match origin.as_deref().and_then(|origin| inline_table(origin, &text)) {
-                    Some(above) => merge(below, above),
-                    None => drop(under.insert(key, Value::new(origin.as_ref(), text))),
-                }
-            }
-            (_, kind) => drop(under.insert(key, Value::new(origin.as_ref(), kind))),
+    for (key, mut value) in over {
+        let Some(ValueKind::Table(below)) = under.get_mut(&key).map(|below| &mut below.kind) else {
+            under.insert(key, value);
+            continue;
+        };
+        if let (ValueKind::String(text), Some(origin)) = (&value.kind, value.origin())
+            && text.trim_start().starts_with('{')
+            && let Some(table @ Value { kind: ValueKind::Table(_), .. }) = toml_value(origin, text.trim())
+        {
+            value = table;
         }
-    }
-}
-
-/// The table that a text in TOML is; `None` where it is something else.
-fn inline_table(origin: &str, text: &str) -> Option<Layer> {
-    match toml_layer(origin, &format!("table = {text}")).ok()?.remove("table")?.kind {
-        ValueKind::Table(table) => Some(table),
-        _ => None,
+        match value.kind {
+            ValueKind::Table(above) if !(is_secret_place(below.keys()) && is_secret_place(above.keys())) => {
+                merge(below, above);
+            }
+            _ => drop(under.insert(key, value)),
+        }
     }
 }
 
@@ -229,75 +227,70 @@ const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 const ECHO_PATH: &str = "/dev/echo";
 
 /// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
-pub(crate) fn dev_layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
-    let route = table([("on", list([text("*")])), ("to", text("echo"))]);
+fn dev_layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
     let providers = kinds.iter().filter_map(|kind| {
         let spec = kind.spec().ok()?;
-        Some((spec.kind.clone(), provider(spec, keys, &route)?))
+        Some((spec.kind.clone(), dev_provider(spec, keys)?))
     });
-    // Fast, so that a newcomer sees a failing call being repeated while looking.
-    let retry = table([("first_ms", number(200)), ("max_ms", number(5_000)), ("attempts_n", number(50))]);
     let echo_at =
         admin_listen.map_or_else(|| "127.0.0.1:8081".to_owned(), |listen| reachable(listen).to_string());
-    let echo = table([("url", text(&format!("http://{echo_at}{ECHO_PATH}"))), ("retry", retry)]);
-    let token = table([("name", text("dev")), ("role", text("admin")), ("token", text(DEV_TOKEN))]);
-    let test = Value::new(Some(&DEV_ORIGIN.to_owned()), true);
-    let root = [
-        ("database", table([("url", text(DATABASE_URL))])),
-        ("admin", table([("tokens", list([token]))])),
-        ("server", table([("test", test)])),
-        ("providers", Value::new(None, providers.collect::<Map<String, Value>>())),
-        ("destinations", table([("echo", echo)])),
-    ];
-    root.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    let root = dev_value(json!({
+        "database": { "url": DATABASE_URL },
+        "admin": { "tokens": [{ "name": "dev", "role": "admin", "token": DEV_TOKEN }] },
+        "server": { "test": true },
+        "providers": providers.collect::<serde_json::Map<_, _>>(),
+        "destinations": { "echo": {
+            "url": format!("http://{echo_at}{ECHO_PATH}"),
+            // Fast, so that a newcomer sees a failing call being repeated while looking.
+            "retry": { "first_ms": 200, "max_ms": 5_000, "attempts_n": 50 },
+        } },
+    }));
+    root.into_table().unwrap_or_default()
 }
 
 /// One kind, with what is published for it; `None` where only the sender's own keys would do.
-fn provider(spec: &Spec, keys: &DevKeys, route: &Value) -> Option<Value> {
+fn dev_provider(spec: &Spec, keys: &DevKeys) -> Option<Json> {
     let settings = dev_settings(spec, keys);
     let wanted = spec.signature.keys.as_ref();
     let mut needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == wanted);
     if !needed.all(|setting| settings.has(&setting.name)) {
         return None;
     }
-    let mut provider = Map::new();
-    provider.insert("routes".to_owned(), list([route.clone()]));
+    let values = settings.iter().map(|setting| {
+        let text = setting.value.reveal();
+        let value = setting.id.as_ref().map_or_else(|| json!(text), |id| json!([{ "id": id, "key": text }]));
+        (setting.name.clone(), value)
+    });
+    let mut provider = json!({
+        "routes": [{ "on": ["*"], "to": "echo" }],
+        "settings": values.collect::<serde_json::Map<_, _>>(),
+    });
+    let more = provider.as_object_mut()?;
     if spec.needs_types() {
-        provider.insert("types".to_owned(), list([text("*")]));
+        more.insert("types".to_owned(), json!(["*"]));
     }
     if spec.takes_secrets() {
-        provider.insert("secrets".to_owned(), list([text(&dev_secret(spec))]));
+        more.insert("secrets".to_owned(), json!([dev_secret(spec)]));
     } else if spec.signature.may_be_unsigned {
-        provider.insert("unverified".to_owned(), text("accept"));
+        more.insert("unverified".to_owned(), json!("accept"));
     }
-    let mut values: Map<String, Value> = Map::new();
-    for setting in settings.iter() {
-        let value = text(setting.value.reveal());
-        let value = match &setting.id {
-            Some(id) => list([table([("id", text(id)), ("key", value)])]),
-            None => value,
-        };
-        values.insert(setting.name.clone(), value);
-    }
-    provider.insert("settings".to_owned(), Value::new(None, values));
-    Some(Value::new(None, provider))
+    Some(provider)
 }
 
-fn text(text: &str) -> Value {
-    Value::new(Some(&DEV_ORIGIN.to_owned()), text)
-}
-
-fn number(number: i64) -> Value {
-    Value::new(Some(&DEV_ORIGIN.to_owned()), number)
-}
-
-fn list<const N: usize>(values: [Value; N]) -> Value {
-    Value::new(Some(&DEV_ORIGIN.to_owned()), Vec::from(values))
-}
-
-fn table<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    let map: Map<String, Value> = entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Value::new(None, map)
+/// A value of this layer.
+fn dev_value(value: Json) -> Value {
+    let kind = match value {
+        Json::Null => ValueKind::Nil,
+        Json::Bool(bool) => bool.into(),
+        Json::Number(number) => number.as_i64().map_or(ValueKind::Nil, ValueKind::I64),
+        Json::String(text) => text.into(),
+        Json::Array(list) => ValueKind::Array(list.into_iter().map(dev_value).collect()),
+        Json::Object(map) => {
+            let entries = map.into_iter().map(|(key, value)| (key, dev_value(value)));
+            return Value::new(None, entries.collect::<Map<String, Value>>());
+        }
+    };
+    Value::new(Some(&DEV_ORIGIN.to_owned()), kind)
 }
 
 /// Name of the folder that the database of `serve --dev` is in, too.

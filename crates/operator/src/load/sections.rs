@@ -11,8 +11,8 @@ use ::config::ValueKind;
 
 use super::configuration::kind_of;
 use hooklatch_core::config::{
-    AdminConfig, AgeConfig, DAYS_MAX, DEFAULTS_ORIGIN, DatabaseConfig, ENDLESS_DAYS, Field, IdsKept,
-    ListenerTlsConfig, ProviderConfig, RetentionConfig, ServerConfig, Table,
+    AdminConfig, AgeConfig, DATABASE_URL_FORMS, DAYS_MAX, DEFAULTS_ORIGIN, DatabaseConfig, ENDLESS_DAYS,
+    Field, IdsKept, ListenerTlsConfig, ProviderConfig, RetentionConfig, ServerConfig, Table,
 };
 use hooklatch_core::database_url;
 use hooklatch_core::mistakes::shown;
@@ -109,13 +109,9 @@ pub(crate) fn database(root: &mut Table<'_>) -> Option<DatabaseConfig> {
     })
 }
 
-/// The remedy for what is no URL of a database.
-const WRITE: &str =
-    "write sqlite://PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE, or several HOST:PORT between commas";
-
 /// The reason why a database's URL is wrong, and the remedy. No URL of PostgreSQL is quoted: it may hold a password.
 fn database_url_mistake(url: &str) -> Option<(String, String)> {
-    let wrong = |why: &str| Some((why.to_owned(), WRITE.to_owned()));
+    let wrong = |why: &str| Some((why.to_owned(), DATABASE_URL_FORMS.to_owned()));
     let Some((scheme, rest)) = url.split_once("://") else { return wrong("is not a database URL") };
     match scheme {
         "sqlite" if rest.is_empty() => wrong("names no file"),
@@ -137,11 +133,11 @@ fn database_url_mistake(url: &str) -> Option<(String, String)> {
     }
 }
 
-/// The same for a path of SQLite.
+/// The reason why the path of an SQLite file is wrong, and the remedy.
 fn sqlite_mistake(url: &str) -> Option<(String, String)> {
     let path = match sqlite_path(url) {
         Ok(path) => path,
-        Err(why) => return Some((why, WRITE.to_owned())),
+        Err(why) => return Some((why, DATABASE_URL_FORMS.to_owned())),
     };
     let named = shown(&path.to_string_lossy());
     if named.starts_with('~') && named.contains('/') {
