@@ -22,7 +22,7 @@ use hooklatch_operator::http::api::ApiState;
 use hooklatch_operator::http::guard::{self, OperatorHosts};
 use hooklatch_operator::http::operator::OperatorState;
 use hooklatch_operator::http::receiver::ReceiverState;
-use hooklatch_operator::http::{self, Front, Limits, Listener, OriginRule, Routes, echo};
+use hooklatch_operator::http::{self, Limits, Listener, OriginRule, Routes, echo};
 use hooklatch_receive::Receiver;
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
@@ -47,8 +47,7 @@ impl App {
     /// The router of the receiver.
     pub(super) fn receiver_routes(&self, receiver: Receiver, installation_id: &Uuid) -> Routes {
         let state = self.receiver_state(receiver, installation_id);
-        let guarded = |router| if self.has_echo { guard::without_browsers(router) } else { router };
-        Routes::receiver(state, guarded)
+        Routes::receiver(state, self.has_echo.then_some(guard::without_browsers as fn(Router) -> Router))
     }
 
     /// Serves webhooks until the stop.
@@ -58,8 +57,7 @@ impl App {
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let front = if self.has_echo { Front::routed(routes) } else { Front::receiver(routes) };
-        Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
+        Ok(spawn(served(listener, routes, self.limits("receiver")?, stop)))
     }
 
     /// The router of the operator side.
@@ -88,7 +86,7 @@ impl App {
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        Ok(spawn(served(listener, Front::routed(routes), self.limits("operator")?, stop)))
+        Ok(spawn(served(listener, routes, self.limits("operator")?, stop)))
     }
 
     /// The state of the console.
@@ -158,14 +156,14 @@ impl App {
 }
 
 /// Serves until the stop, and reads the listener's certificate again when it changes.
-async fn served(listener: Listener, front: Front, limits: Limits, stop: Stop) {
+async fn served(listener: Listener, routes: Current<Routes>, limits: Limits, stop: Stop) {
     let tls = limits.tls.clone();
     let watched = async {
         if let Some(tls) = tls {
             tls.watch(stop.clone()).await;
         }
     };
-    tokio::join!(http::serve(listener, front, limits, stop.clone()), watched);
+    tokio::join!(http::serve(listener, routes, limits, stop.clone()), watched);
 }
 
 /// Listens on `lent` where that is open already, else on `addr`; an error names the address.

@@ -102,7 +102,7 @@ fn send_all(waiting: &Receiver<String>) {
     for text in waiting {
         let sent = sd_notify::notify(false, &[NotifyState::Custom(&text)]);
         if let (Err(error), true) = (&sent, is_there) {
-            warn!(%error, "could not tell the service manager ({SOCKET}) how it goes");
+            warn!(%error, "could not notify the service manager ({SOCKET})");
         }
         is_there = sent.is_ok();
     }
@@ -123,23 +123,8 @@ pub struct Sockets {
     pub admin: Option<TcpListener>,
 }
 
-/// Whose a socket is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SocketOwner {
-    Server,
-    Admin,
-}
-
-impl SocketOwner {
-    const ALL: [Self; 2] = [Self::Server, Self::Admin];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Admin => "admin",
-        }
-    }
-}
+/// The names of our sockets: the receiver's, and the operators' listener's.
+const OWNERS: [&str; 2] = ["server", "admin"];
 
 /// Reason why the sockets that we were handed cannot be used; `Display` says what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -173,19 +158,19 @@ impl Sockets {
         // Before there is a list of them, because an arbitrary number in the variable would be its length.
         let is_ours = env.get(FOR).is_none_or(|id| id.is_empty() || id == std::process::id().to_string());
         let n = env.get(COUNT).and_then(|n| n.parse().ok()).filter(|_| is_ours).unwrap_or(0);
-        if n > SocketOwner::ALL.len() {
+        if n > OWNERS.len() {
             return Err(SocketMistake::TooMany { n, names: names.to_owned() });
         }
         let mut handed = ListenFd::from_env();
         let owners = owners(names, handed.len())?;
         let mut sockets = Self::default();
         for (n, owner) in owners.into_iter().enumerate() {
-            let unfit = |why: String| SocketMistake::Kind { name: owner.as_str(), why };
+            let unfit = |why: String| SocketMistake::Kind { name: owner, why };
             let socket = handed.take_tcp_listener(n).map_err(|error| unfit(error.to_string()))?;
             let Some(socket) = socket else { continue };
             let (place, wanted) = match owner {
-                SocketOwner::Server => (&mut sockets.server, server),
-                SocketOwner::Admin => (&mut sockets.admin, admin),
+                "server" => (&mut sockets.server, server),
+                _ => (&mut sockets.admin, admin),
             };
             *place = Some(fitting(socket, owner, wanted)?);
         }
@@ -194,22 +179,19 @@ impl Sockets {
 }
 
 /// Whose each of `n` sockets is: by the names that are between the colons, or by their order.
-fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
+fn owners(names: &str, n: usize) -> Result<Vec<&'static str>, SocketMistake> {
     // Systemd calls a socket by its unit when that says nothing else, and `unknown` when there is no unit.
-    let named: Vec<(&str, Option<SocketOwner>)> = names
-        .split(':')
-        .chain(std::iter::repeat(""))
-        .take(n)
-        .map(|name| (name, SocketOwner::ALL.into_iter().find(|owner| owner.as_str() == name)))
-        .collect();
-    if named.iter().all(|(_, owner)| owner.is_none()) {
-        return Ok(SocketOwner::ALL.into_iter().take(n).collect());
+    let names: Vec<&str> = names.split(':').chain(std::iter::repeat("")).take(n).collect();
+    if names.iter().all(|name| !OWNERS.contains(name)) {
+        return Ok(OWNERS.into_iter().take(n).collect());
     }
-    let mut owners: Vec<SocketOwner> = Vec::new();
-    for (name, owner) in named {
-        let Some(owner) = owner else { return Err(SocketMistake::Name { name: name.to_owned() }) };
+    let mut owners = Vec::new();
+    for name in names {
+        let Some(owner) = OWNERS.into_iter().find(|owner| *owner == name) else {
+            return Err(SocketMistake::Name { name: name.to_owned() });
+        };
         if owners.contains(&owner) {
-            return Err(SocketMistake::Twice { name: owner.as_str() });
+            return Err(SocketMistake::Twice { name: owner });
         }
         owners.push(owner);
     }
@@ -219,10 +201,9 @@ fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
 /// The socket, when it listens on the configured address.
 fn fitting(
     socket: TcpListener,
-    owner: SocketOwner,
+    name: &'static str,
     wanted: SocketAddr,
 ) -> Result<TcpListener, SocketMistake> {
-    let name = owner.as_str();
     let unfit = |why: String| SocketMistake::Kind { name, why };
     let found = socket.local_addr().map_err(|error| unfit(error.to_string()))?;
     // With Accept=yes it is a connection. Only a connection has a peer.
@@ -243,20 +224,21 @@ mod tests {
 
     #[test]
     fn sockets_are_identified_by_name_or_by_order() {
-        use SocketOwner::{Admin, Server};
+        const SERVER: &str = "server";
+        const ADMIN: &str = "admin";
         #[track_caller]
-        fn check(names: &str, n: usize, want: &[SocketOwner]) {
+        fn check(names: &str, n: usize, want: &[&str]) {
             assert_eq!(owners(names, n).expect("owners"), want, "{names} {n}");
         }
         check("", 0, &[]);
         check("server:admin", 0, &[]);
-        check("", 1, &[Server]);
-        check("", 2, &[Server, Admin]);
-        check("unknown", 1, &[Server]);
-        check("hooklatch.socket:hooklatch.socket", 2, &[Server, Admin]);
-        check("server", 1, &[Server]);
-        check("admin", 1, &[Admin]);
-        check("admin:server", 2, &[Admin, Server]);
+        check("", 1, &[SERVER]);
+        check("", 2, &[SERVER, ADMIN]);
+        check("unknown", 1, &[SERVER]);
+        check("hooklatch.socket:hooklatch.socket", 2, &[SERVER, ADMIN]);
+        check("server", 1, &[SERVER]);
+        check("admin", 1, &[ADMIN]);
+        check("admin:server", 2, &[ADMIN, SERVER]);
     }
 
     #[test]
@@ -274,9 +256,8 @@ mod tests {
     #[test]
     fn a_socket_must_listen_where_the_configuration_says() {
         let listener = || TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let take = |socket: TcpListener, wanted: &str| {
-            fitting(socket, SocketOwner::Admin, wanted.parse().expect("an address"))
-        };
+        let take =
+            |socket: TcpListener, wanted: &str| fitting(socket, "admin", wanted.parse().expect("an address"));
         let one = listener();
         let address = one.local_addr().expect("its address").to_string();
         let same = take(one, &address).expect("the same address");

@@ -95,16 +95,16 @@ const WAL_BYTES: u64 = 256 << 20;
 const FILE_BYTES: i64 = 1 << 30;
 /// Room that is left on the disk, below which it is a warning, and a failure. Bytes.
 const FREE_BYTES: [u64; 2] = [2 << 30, 256 << 20];
-/// The same as parts of the disk. Percent.
+/// These as parts of the disk. Percent.
 const FREE_PERCENT: [u64; 2] = [10, 2];
 
-pub(crate) fn file(state: &FileState) -> Vec<FindingView> {
+fn file(state: &FileState) -> Vec<FindingView> {
     let wal_bytes = std::fs::metadata(beside(&state.path, "-wal")).map_or(0, |found| found.len());
     judged(state, wal_bytes)
 }
 
 /// Whether the file that is open is the one at its path; `moved` says why not.
-pub(super) fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
+fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
     match moved {
         None => FILE.well(format!("`{}`", path.display())),
         Some(what) => FILE.failure(what).cure(
@@ -117,7 +117,7 @@ pub(super) fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
 
 /// Findings about the disk that the file at `path` is on. It does not query the database, which may not answer on a
 /// full disk.
-pub(super) fn disk_of(path: &Path) -> Vec<FindingView> {
+fn disk_of(path: &Path) -> Vec<FindingView> {
     let folder = followed(folder_of(&followed(path)));
     vec![match DiskRoom::of(&folder) {
         Some(room) => disk(room, &folder),
@@ -169,14 +169,14 @@ fn disk(DiskRoom { free_bytes, all_bytes }: DiskRoom, folder: &Path) -> FindingV
 }
 
 /// What is wrong with the pages of the file.
-pub(crate) fn pages(mistakes: &[String]) -> Vec<FindingView> {
+fn pages(mistakes: &[String]) -> Vec<FindingView> {
     let bad = |text: &String| {
         PAGES.failure(text.clone()).cure("stop Hooklatch, keep the file, restore from a backup, then ask the senders again for what came since")
     };
     or_well(mistakes.iter().map(bad).collect(), || PAGES.well("every page is whole"))
 }
 
-pub(crate) fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
+fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
     let Some(state) = state else { return Vec::new() };
     let file = state.path.display();
     if let Some(why) = &state.failed {
@@ -205,23 +205,25 @@ pub(crate) fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
     }]
 }
 
-pub(crate) fn schema(parts: &SchemaParts) -> Vec<FindingView> {
+fn schema(parts: &SchemaParts) -> Vec<FindingView> {
     let mut found = Vec::new();
+    let mut add = |words: &str, name: &str, is_failure: bool, remedy: &str| {
+        found.push(SCHEMA.graded(words, (true, is_failure), remedy).about(name));
+    };
     let restore = "restore it as `migrations/` makes it, or restore from a backup";
     for (noun, names) in [("table", &parts.tables_missing), ("trigger", &parts.triggers_missing)] {
-        let gone = |name: &String| {
-            SCHEMA.failure(format!("the {noun} is missing, or turned off")).about(name).cure(restore)
-        };
-        found.extend(names.iter().map(gone));
+        let words = format!("the {noun} is missing, or turned off");
+        for name in names {
+            add(&words, name, true, restore);
+        }
     }
     for (name, is_unique) in &parts.indexes_missing {
         let remedy = format!("make {name} again as `migrations/` does; on PostgreSQL with CONCURRENTLY");
-        found.push(SCHEMA.graded("the index is missing", (true, *is_unique), &remedy).about(name));
+        add("the index is missing", name, *is_unique, &remedy);
     }
     for (name, is_unique) in &parts.indexes_unfinished {
         let words = "the index is not valid: it was not finished, and nothing is looked up by it";
-        let remedy = format!("REINDEX INDEX CONCURRENTLY {name}");
-        found.push(SCHEMA.graded(words, (true, *is_unique), &remedy).about(name));
+        add(words, name, *is_unique, &format!("REINDEX INDEX CONCURRENTLY {name}"));
     }
     for (name, is_unique) in &parts.indexes_others {
         let words = if *is_unique {
@@ -229,8 +231,7 @@ pub(crate) fn schema(parts: &SchemaParts) -> Vec<FindingView> {
         } else {
             "an index that is not ours: each event pays for it"
         };
-        let remedy = format!("DROP INDEX {name}, unless you need it");
-        found.push(SCHEMA.graded(words, (true, *is_unique), &remedy).about(name));
+        add(words, name, *is_unique, &format!("DROP INDEX {name}, unless you need it"));
     }
     or_well(found, || {
         SCHEMA.well(format!("{} tables, indexes and triggers as the migrations make them", parts.fine_n))
@@ -249,38 +250,47 @@ const HELD_BYTES: [i64; 2] = [4 << 30, 32 << 30];
 const ROW_BYTES: i64 = 16 << 10;
 const TABLE_BYTES: i64 = 256 << 20;
 
-pub(crate) fn tables(state: &ServerState) -> Vec<FindingView> {
+fn tables(state: &ServerState) -> Vec<FindingView> {
     let mut found = Vec::new();
+    let mut add = |is_failure: bool, subject: &str, words: String, bound: &str, remedy: &str| {
+        found.push(VACUUM.graded(words, (true, is_failure), remedy).about(subject).against(bound));
+    };
     for name in ["autovacuum", "track_counts"].into_iter().filter(|name| state.setting(name) == "off") {
-        let why = VACUUM.failure(format!("{name} = off")).about(name).against("on");
-        found.push(why.cure(format!("ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf()")));
+        let remedy = format!("ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf()");
+        add(true, name, format!("{name} = off"), "on", &remedy);
     }
-    found.extend(state.tables.iter().filter_map(turned_off));
-    found.extend(state.tables.iter().filter_map(dead));
+    let number = |n: i64| grouped(n.unsigned_abs());
+    for TableState { name, dead_n, .. } in state.tables.iter().filter(|table| table.is_without_vacuum) {
+        let words = format!("autovacuum is turned off for this table; it has {} dead rows", number(*dead_n));
+        add(false, name, words, "on", &format!("ALTER TABLE {name} RESET (autovacuum_enabled)"));
+    }
+    for TableState { name, dead_n, live_n, vacuumed_s, .. } in &state.tables {
+        if *dead_n <= DEAD_N || dead_n <= live_n {
+            continue;
+        }
+        let vacuumed = vacuumed_s
+            .map_or_else(|| "never vacuumed".to_owned(), |s| format!("vacuumed {} minutes ago", s / 60));
+        let words = format!("{} dead rows beside {} live ones, {vacuumed}", number(*dead_n), number(*live_n));
+        let remedy = format!(
+            "VACUUM (VERBOSE) {name}; if it removes nothing, something holds it back: an old transaction, a slot, a standby"
+        );
+        add(false, name, words, "100,000 dead rows, and more than the live ones", &remedy);
+    }
     let [warns, fails] = IDS_N;
     if state.ids_n > warns {
-        let words = format!("the oldest transaction id is {} old", grouped(state.ids_n.unsigned_abs()));
+        let words = format!("the oldest transaction id is {} old", number(state.ids_n));
         let remedy = "VACUUM (FREEZE), after ending what holds it back";
-        found.push(
-            VACUUM
-                .graded(words, (true, state.ids_n > fails), remedy)
-                .about("ids")
-                .against(grouped(warns.unsigned_abs())),
-        );
+        add(state.ids_n > fails, "ids", words, &number(warns), remedy);
     }
     if state.oldest_s > OLDEST_S {
         let words = format!("a transaction is open for {} minutes", state.oldest_s / 60);
-        let why = VACUUM.warning(words).about("transactions").against("15 minutes");
-        found.push(why.cure("SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start LIMIT 5; end it by pg_terminate_backend(pid)"));
+        let remedy = "SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start LIMIT 5; end it by pg_terminate_backend(pid)";
+        add(false, "transactions", words, "15 minutes", remedy);
     }
     if state.prepared_n > 0 {
-        let why =
-            VACUUM.warning(format!("{} prepared transactions are older than 5 minutes", state.prepared_n));
-        found.push(
-            why.about("prepared")
-                .against("none")
-                .cure("SELECT gid FROM pg_prepared_xacts; COMMIT PREPARED or ROLLBACK PREPARED each"),
-        );
+        let words = format!("{} prepared transactions are older than 5 minutes", state.prepared_n);
+        let remedy = "SELECT gid FROM pg_prepared_xacts; COMMIT PREPARED or ROLLBACK PREPARED each";
+        add(false, "prepared", words, "none", remedy);
     }
     let [warns, fails] = HELD_BYTES;
     if state.held_bytes > warns {
@@ -288,49 +298,14 @@ pub(crate) fn tables(state: &ServerState) -> Vec<FindingView> {
             format!("{} MiB of WAL are held for a slot that no standby reads", state.held_bytes >> 20);
         let remedy =
             "SELECT slot_name FROM pg_replication_slots WHERE NOT active; drop it, or start its reader";
-        found.push(
-            VACUUM
-                .graded(words, (true, state.held_bytes > fails), remedy)
-                .about("slots")
-                .against("4,096 MiB"),
-        );
+        add(state.held_bytes > fails, "slots", words, "4,096 MiB", remedy);
     }
     let dead_n: i64 = state.tables.iter().map(|table| table.dead_n).sum();
-    let mut all = or_well(found, || {
-        VACUUM.well(format!(
-            "{} dead rows; ids are {} old",
-            grouped(dead_n.unsigned_abs()),
-            grouped(state.ids_n.unsigned_abs())
-        ))
-    });
+    let well = || format!("{} dead rows; ids are {} old", number(dead_n), number(state.ids_n));
+    let mut all = or_well(found, || VACUUM.well(well()));
     let bloated: Vec<FindingView> = state.tables.iter().filter_map(bloated).collect();
     all.extend(or_well(bloated, || BLOAT.well("no table is longer than its rows say")));
     all
-}
-
-fn turned_off(table: &TableState) -> Option<FindingView> {
-    table.is_without_vacuum.then(|| {
-        let dead = grouped(table.dead_n.unsigned_abs());
-        let why = VACUUM.warning(format!("autovacuum is turned off for this table; it has {dead} dead rows"));
-        why.about(&table.name)
-            .against("on")
-            .cure(format!("ALTER TABLE {} RESET (autovacuum_enabled)", table.name))
-    })
-}
-
-fn dead(table: &TableState) -> Option<FindingView> {
-    let is_many = table.dead_n > DEAD_N && table.dead_n > table.live_n;
-    let vacuumed = table
-        .vacuumed_s
-        .map_or_else(|| "never vacuumed".to_owned(), |s| format!("vacuumed {} minutes ago", s / 60));
-    is_many.then(|| {
-        let [dead, live] = [table.dead_n, table.live_n].map(|n| grouped(n.unsigned_abs()));
-        let why = VACUUM.warning(format!("{dead} dead rows beside {live} live ones, {vacuumed}"));
-        why.about(&table.name).against("100,000 dead rows, and more than the live ones").cure(format!(
-            "VACUUM (VERBOSE) {}; if it removes nothing, something holds it back: an old transaction, a slot, a standby",
-            table.name
-        ))
-    })
 }
 
 fn bloated(table: &TableState) -> Option<FindingView> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::check::{Check, DESTINATIONS, HANDSHAKES, NAMES, or_well};
+use super::check::{DESTINATIONS, HANDSHAKES, NAMES, or_well};
 use super::node::DAYS_LEFT;
 use hooklatch_contract::{DestinationView, FindingView};
 use hooklatch_core::figures::plural;
@@ -21,31 +21,22 @@ pub(crate) fn destinations(views: &[DestinationView]) -> Vec<FindingView> {
 }
 
 fn standing(view: &DestinationView) -> Vec<FindingView> {
-    let mut found = Vec::new();
-    let name = &view.name;
+    let (mut found, name) = (Vec::new(), &view.name);
+    let mut add = |words: String, remedy: String| {
+        found.push(DESTINATIONS.warning(words).about(name).cure(remedy));
+    };
     if let Some(pause) = &view.pause {
-        found.push(
-            DESTINATIONS
-                .warning(pause.in_words())
-                .about(name)
-                .cure(format!("hooklatch destinations resume {name} --reason …")),
-        );
+        add(pause.in_words(), format!("hooklatch destinations resume {name} --reason …"));
     }
-    if view.breaker.as_deref().is_some_and(|breaker| breaker != "closed") {
-        let words = format!("its breaker is {}", view.breaker.as_deref().unwrap_or_default());
+    if let Some(breaker) = view.breaker.as_deref().filter(|breaker| *breaker != "closed") {
         let remedy = format!(
             "hooklatch destinations show {name}; hooklatch messages list --destination {name} has the errors"
         );
-        found.push(DESTINATIONS.warning(words).about(name).cure(remedy));
+        add(format!("its breaker is {breaker}"), remedy);
     }
     if !view.is_configured && !view.backlog.is_empty() {
-        let words = "messages wait for it, and it is not configured here";
-        found.push(
-            DESTINATIONS
-                .warning(words)
-                .about(name)
-                .cure(format!("write [destinations.{name}] again, or decide about its messages")),
-        );
+        let words = "messages wait for it, and it is not configured here".to_owned();
+        add(words, format!("write [destinations.{name}] again, or decide about its messages"));
     }
     found
 }
@@ -69,14 +60,13 @@ pub(crate) async fn names(hosts: Vec<(String, String, u16)>) -> Vec<FindingView>
     or_well(found, || NAMES.well(format!("{all_n} looked up")))
 }
 
-const CHECK: Check = HANDSHAKES;
-
 pub(crate) fn handshakes(looked: &Handshakes, now_ms: UnixMs) -> Vec<FindingView> {
     let found = looked.done.iter().filter_map(|one| judged(one, now_ms)).collect();
-    let mut findings = or_well(found, || CHECK.well(well_words(looked)));
+    let mut findings = or_well(found, || HANDSHAKES.well(well_words(looked)));
     if looked.left_n > 0 {
         findings.push(
-            CHECK.note(format!("{} more were not looked at", plural(looked.left_n as u64, "destination"))),
+            HANDSHAKES
+                .note(format!("{} more were not looked at", plural(looked.left_n as u64, "destination"))),
         );
     }
     findings
@@ -92,31 +82,47 @@ fn well_words(looked: &Handshakes) -> String {
 
 fn judged(one: &Handshake, now_ms: UnixMs) -> Option<FindingView> {
     let (host, first) = (&one.host, one.destinations.first().map(String::as_str).unwrap_or_default());
-    let found = match &one.end {
+    let (is_failure, words, remedy) = match &one.end {
         HandshakeEnd::Well { not_after_s } => {
             let left_days = not_after_s.map(|end_s| end_s.saturating_sub(now_ms / 1_000) / 86_400);
             let days = left_days.filter(|days| *days < DAYS_LEFT)?;
-            CHECK
-                .warning(format!("`{host}`: {} left of its certificate", plural(days.unsigned_abs(), "day")))
-                .cure("its operator has to renew it: ask them before it ends")
+            let words = format!(": {} left of its certificate", plural(days.unsigned_abs(), "day"));
+            (false, words, "its operator has to renew it: ask them before it ends".to_owned())
         }
-        HandshakeEnd::Unreached(why) => CHECK
-            .warning(format!("`{host}` is not reached: {why}"))
-            .cure(format!("look from this node: getent hosts, the firewall, the port in destinations.{first}.url")),
-        HandshakeEnd::Silent(ms) => CHECK
-            .warning(format!("`{host}`: no TLS within {ms} ms"))
-            .cure("it takes connections and says nothing, or is far: ask its operator; destinations.NAME.connect_timeout_ms is how long calls wait"),
-        HandshakeEnd::NotBelieved(why) => CHECK.failure(format!("`{host}`: its certificate is not believed: {why}")).cure(format!(
-            "its operator has to show a good one with its chain; an authority of your own is named in destinations.{first}.tls.ca; without that, \
-             those of the system count (SSL_CERT_FILE, the package ca-certificates)"
-        )),
-        HandshakeEnd::NotTaken(why) => CHECK
-            .failure(format!("`{host}` does not take our connection: {why}"))
-            .cure(format!("it may want a certificate of ours, or another one: destinations.{first}.tls.certificate and .key")),
-        HandshakeEnd::NoTls(why) => CHECK
-            .failure(format!("`{host}` speaks no TLS that we know: {why}"))
-            .cure(format!("look at scheme and port of destinations.{first}.url; TLS 1.2 and 1.3 are spoken")),
+        HandshakeEnd::Unreached(why) => (
+            false,
+            format!(" is not reached: {why}"),
+            format!("look from this node: getent hosts, the firewall, the port in destinations.{first}.url"),
+        ),
+        HandshakeEnd::Silent(ms) => (
+            false,
+            format!(": no TLS within {ms} ms"),
+            "it takes connections and says nothing, or is far: ask its operator; destinations.NAME.connect_timeout_ms is how long \
+             calls wait"
+                .to_owned(),
+        ),
+        HandshakeEnd::NotBelieved(why) => (
+            true,
+            format!(": its certificate is not believed: {why}"),
+            format!(
+                "its operator has to show a good one with its chain; an authority of your own is named in destinations.{first}.tls.ca; \
+                 without that, those of the system count (SSL_CERT_FILE, the package ca-certificates)"
+            ),
+        ),
+        HandshakeEnd::NotTaken(why) => (
+            true,
+            format!(" does not take our connection: {why}"),
+            format!(
+                "it may want a certificate of ours, or another one: destinations.{first}.tls.certificate and .key"
+            ),
+        ),
+        HandshakeEnd::NoTls(why) => (
+            true,
+            format!(" speaks no TLS that we know: {why}"),
+            format!("look at scheme and port of destinations.{first}.url; TLS 1.2 and 1.3 are spoken"),
+        ),
     };
+    let found = HANDSHAKES.graded(format!("`{host}`{words}"), (true, is_failure), &remedy);
     Some(found.about(one.destinations.join(", ")))
 }
 

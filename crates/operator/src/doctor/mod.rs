@@ -5,7 +5,7 @@
 //! runs or not; `probe.rs` is the way to the receiver, seen from outside. The doctor changes nothing, and every query has
 //! a time limit.
 
-mod check;
+pub mod check;
 mod database;
 mod destinations;
 mod node;
@@ -21,5 +21,5 @@ pub(crate) use destinations::destinations;
 pub use node::{DoctorParts, FileFacts, NodeDoctor, days_left, warnings};
 pub(crate) use probe::{AnswerKey, PROBE_HEADER, probe_answer, probe_token};
 pub use probe::{ProbeKey, ProbeRequest, plan};
-pub use probe_findings::{ProbeHeard, judge};
+pub use probe_findings::{ProbeResponse, judge};
 pub(crate) use senders::{paths, senders};

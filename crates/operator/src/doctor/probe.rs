@@ -29,11 +29,11 @@ pub struct ProbeKey(Vec<u8>);
 
 /// The key of the answers to one probe.
 #[derive(Clone)]
-pub struct AnswerKey(Vec<u8>);
+pub(crate) struct AnswerKey(Vec<u8>);
 
 /// A token with what belongs to it.
-pub struct MadeToken {
-    pub token: String,
+pub(crate) struct MadeToken {
+    pub(crate) token: String,
     pub(crate) answer_key: AnswerKey,
     pub(crate) good_until_ms: UnixMs,
 }
@@ -45,7 +45,7 @@ impl ProbeKey {
     }
 
     /// A new token, good from now on.
-    pub fn make(&self, now_ms: UnixMs) -> MadeToken {
+    pub(crate) fn make(&self, now_ms: UnixMs) -> MadeToken {
         let (good_until_ms, nonce) =
             (now_ms.saturating_add(GOOD_FOR_MS), Uuid::new_v4().simple().to_string());
         let token = format!("{good_until_ms}.{nonce}.{}", hex::encode(self.mac(good_until_ms, &nonce)));
@@ -53,7 +53,7 @@ impl ProbeKey {
     }
 
     /// The key of the answers to this token; `None` for what is no token of this installation, or not good now.
-    pub fn good(&self, token: &str, now_ms: UnixMs) -> Option<AnswerKey> {
+    pub(crate) fn good(&self, token: &str, now_ms: UnixMs) -> Option<AnswerKey> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
@@ -77,17 +77,17 @@ impl ProbeKey {
 
 impl AnswerKey {
     /// Parses a key as the API returns it.
-    pub fn of_text(text: &str) -> Option<Self> {
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
         hex::decode(text).ok().filter(|bytes| bytes.len() == 32).map(Self)
     }
 
     /// The key as the API returns it.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         hex::encode(&self.0)
     }
 
     /// The proof that an answer is ours.
-    pub fn proof(&self, arrived: &str) -> String {
+    pub(crate) fn proof(&self, arrived: &str) -> String {
         hex::encode(hmac(Hash::Sha256, &self.0, &[b"arrived\0", arrived.as_bytes()]))
     }
 
@@ -97,7 +97,7 @@ impl AnswerKey {
     }
 
     /// The digest that stands for the values of a header.
-    pub fn digest<'a>(&self, name: &str, values: impl Iterator<Item = &'a [u8]>) -> String {
+    pub(crate) fn digest<'a>(&self, name: &str, values: impl Iterator<Item = &'a [u8]>) -> String {
         let mut text = format!("header\0{name}").into_bytes();
         for value in values {
             text.push(0);
@@ -155,10 +155,10 @@ pub(crate) fn probe_answer(key: &AnswerKey, parts: &http::request::Parts, body: 
 
 /// The aim of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProbeWhat {
+pub(super) enum ProbeWhat {
     /// A request like a sender's.
     Plain,
-    /// The same again, on a connection that stands.
+    /// [`ProbeWhat::Plain`] again, on the open connection.
     Again,
     /// A body with one thing that proxies rewrite: its place in [`ASPECTS`].
     Aspect(usize),
@@ -173,7 +173,7 @@ pub enum ProbeWhat {
 /// A request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeRequest {
-    pub what: ProbeWhat,
+    pub(super) what: ProbeWhat,
     /// The path below `server.public_url`, without the token.
     pub path: String,
     pub url: String,

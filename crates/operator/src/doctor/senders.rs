@@ -50,12 +50,8 @@ pub(crate) fn senders_clock(provider: &str, delays_ms: &[i64]) -> Option<Finding
         let [warns, fails] = AFTER_MS;
         // A few requests that a sender repeats long after it signed them say nothing about clocks.
         let is_many = requests_n >= REQUESTS_N;
-        let grade = (is_many && least_ms > warns, is_many && least_ms > fails);
-        CLOCK_SENDERS.graded(
-            words,
-            grade,
-            "our clock is ahead (chronyc tracking), or something holds requests back on the way",
-        )
+        let remedy = "our clock is ahead (chronyc tracking), or something holds requests back on the way";
+        CLOCK_SENDERS.graded(words, (is_many && least_ms > warns, is_many && least_ms > fails), remedy)
     };
     Some(finding.about(provider))
 }
@@ -139,24 +135,21 @@ fn paused(view: &ProviderView) -> Option<FindingView> {
 }
 
 fn open(view: &ProviderView) -> Vec<FindingView> {
-    let mut found = Vec::new();
+    let (mut found, name) = (Vec::new(), &view.name);
     if view.is_unverified {
-        let words = "its requests are accepted although they are not signed";
-        let remedy = format!("list its addresses in providers.{}.allow_from, or have it sign", view.name);
-        found.push(OPEN.warning(words).about(&view.name).cure(remedy));
+        let remedy = format!("list its addresses in providers.{name}.allow_from, or have it sign");
+        found.push(OPEN.warning("its requests are accepted although they are not signed").cure(remedy));
     }
     if view.is_pairing {
         let remedy =
-            format!("providers.{0}.settings.pairing = \"closed\", after `hooklatch taught {0}`", view.name);
-        found.push(
-            OPEN.warning("it accepts a secret from anyone who posts one").about(&view.name).cure(remedy),
-        );
+            format!("providers.{name}.settings.pairing = \"closed\", after `hooklatch taught {name}`");
+        found.push(OPEN.warning("it accepts a secret from anyone who posts one").cure(remedy));
     }
     if view.taught_at_ms.is_some() {
         let words = "a secret that its sender taught us waits to be read";
-        found.push(OPEN.note(words).about(&view.name).cure(format!("hooklatch taught {}", view.name)));
+        found.push(OPEN.note(words).cure(format!("hooklatch taught {name}")));
     }
-    found
+    found.into_iter().map(|finding| finding.about(name)).collect()
 }
 
 #[cfg(test)]

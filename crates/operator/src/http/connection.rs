@@ -1,13 +1,12 @@
-//! The bytes of one connection, bounded in time: its TLS handshake, the wait for headers, and answers on their way out.
+//! The bytes of one connection, bounded in time: its TLS handshake, and answers on their way out.
 
-use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::rt::{Read, ReadBufCursor, Timer, Write};
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -58,64 +57,6 @@ pub(crate) async fn handshake(
 pub(super) fn shown_by(stream: &TlsStream<TcpStream>) -> Option<Arc<ClientCertificate>> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     client_certificate(certificate).map(Arc::new)
-}
-
-/// The timer of one connection, for all of its requests.
-pub(super) struct HeaderDeadline(Alarm);
-
-/// The timer, set to some time that was waited for: it may be earlier than what is waited for now, never later.
-type Alarm = Arc<Mutex<Pin<Box<Sleep>>>>;
-
-/// One wait for headers.
-struct Wait {
-    alarm: Alarm,
-    until: Instant,
-}
-
-impl HeaderDeadline {
-    /// A timer without waiters; `first` is how long the first wait will take, or less.
-    pub(crate) fn new(first: Duration) -> Self {
-        Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
-    }
-}
-
-impl Timer for HeaderDeadline {
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        self.sleep_until(self.now() + duration)
-    }
-
-    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(Wait { alarm: Arc::clone(&self.0), until: deadline.into() })
-    }
-
-    fn now(&self) -> std::time::Instant {
-        Instant::now().into()
-    }
-
-    fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, new_deadline: std::time::Instant) {
-        *sleep = self.sleep_until(new_deadline);
-    }
-}
-
-impl hyper::rt::Sleep for Wait {}
-
-impl Future for Wait {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
-        if alarm.deadline() > self.until {
-            alarm.as_mut().reset(self.until);
-        }
-        loop {
-            ready!(alarm.as_mut().poll(cx));
-            if alarm.deadline() >= self.until {
-                return Poll::Ready(());
-            }
-            // It rang for a wait that is over.
-            alarm.as_mut().reset(self.until);
-        }
-    }
 }
 
 /// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
@@ -200,33 +141,5 @@ impl<S: AsyncWrite + Unpin> Write for Bounded<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         self.timed(cx, written)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn each_wait_ends_when_it_should_whatever_was_waited_for_before() {
-        let timer = HeaderDeadline::new(Duration::from_secs(10));
-        let waited = async |seconds: u64| {
-            let began = tokio::time::Instant::now();
-            timer.sleep(Duration::from_secs(seconds)).await;
-            began.elapsed().as_secs()
-        };
-        assert_eq!(waited(10).await, 10);
-        assert_eq!(waited(3).await, 3, "the alarm has rung before");
-        let given_up = tokio::time::timeout(Duration::from_secs(1), waited(5)).await;
-        assert!(given_up.is_err());
-        assert_eq!(waited(7).await, 7, "the alarm rings earlier");
-        let given_up = tokio::time::timeout(Duration::from_secs(1), waited(60)).await;
-        assert!(given_up.is_err());
-        assert_eq!(waited(2).await, 2, "the alarm is set for later");
-        let mut wait = timer.sleep(Duration::from_secs(1));
-        timer.reset(&mut wait, timer.now() + Duration::from_secs(4));
-        let began = tokio::time::Instant::now();
-        wait.await;
-        assert_eq!(began.elapsed().as_secs(), 4);
     }
 }

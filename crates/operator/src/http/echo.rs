@@ -132,7 +132,7 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         // A destination that hangs, as it was configured to.
         tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return json_reply(status, &serde_json::json!({ "echo": "failed as told" }));
+        return json_reply(status, &serde_json::json!({ "echo": "failed as ordered" }));
     }
     let word = if state.remember(call) { "done" } else { "repeated" };
     json_reply(StatusCode::OK, &serde_json::json!({ "echo": word }))

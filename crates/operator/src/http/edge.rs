@@ -39,9 +39,9 @@ pub struct Peer(pub IpAddr);
 
 /// The connection of a request, and the room it is in.
 #[derive(Clone)]
-pub(super) struct Neighbours {
-    pub limiter: Arc<ConnectionLimiter>,
-    pub slot: Arc<ConnectionSlot>,
+pub(super) struct ConnectionContext {
+    pub(super) limiter: Arc<ConnectionLimiter>,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
 /// Marks a response to an authenticated caller. A response with an outcome needs no such mark.
@@ -62,73 +62,57 @@ const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 /// connection goes on. Bytes.
 const LEFT_BYTES_MAX: u64 = 8 << 10;
 
-/// What a listener serves: its routes, and the receiver where it is one.
-#[derive(Clone)]
-pub struct Front {
-    /// A reload replaces them; a request keeps those that it began with.
-    routes: Current<Routes>,
-    /// True when the receiver is called without the router, which takes longer to find it.
-    is_direct: bool,
-}
-
-impl Front {
-    /// The front of the receiver: webhooks alone.
-    pub fn receiver(routes: Current<Routes>) -> Self {
-        Self { routes, is_direct: true }
-    }
-
-    /// The same where every request goes through the router, or there is no receiver.
-    pub fn routed(routes: Current<Routes>) -> Self {
-        Self { routes, is_direct: false }
-    }
-
-    /// The receiver, where it is one.
-    pub fn state(&self) -> Option<Arc<ReceiverState>> {
-        self.routes.get().receiver.clone()
-    }
-}
-
-/// The routes of one configuration, and the receiver where they are of one.
+/// What a listener serves: the routes of one configuration, and the receiver where it is one. A reload replaces them; a
+/// request keeps those that it began with.
 pub struct Routes {
     router: Router,
     receiver: Option<Arc<ReceiverState>>,
+    /// True when webhooks reach the receiver without the router, which takes longer to find it.
+    is_direct: bool,
 }
 
 impl Routes {
-    /// The routes of the receiver behind what `wrap` puts around them.
-    pub fn receiver(state: Arc<ReceiverState>, wrap: impl FnOnce(Router) -> Router) -> Self {
-        Self { router: wrap(receiver::router(Arc::clone(&state))), receiver: Some(state) }
+    /// The routes of the receiver; behind what `wrap` puts around them, if anything.
+    pub fn receiver(state: Arc<ReceiverState>, wrap: Option<fn(Router) -> Router>) -> Self {
+        let (router, is_direct) = (receiver::router(Arc::clone(&state)), wrap.is_none());
+        let router = if let Some(wrap) = wrap { wrap(router) } else { router };
+        Self { router, receiver: Some(state), is_direct }
+    }
+
+    /// The receiver, where these are its routes.
+    pub(super) fn state(&self) -> Option<Arc<ReceiverState>> {
+        self.receiver.clone()
     }
 }
 
 impl From<Router> for Routes {
     fn from(router: Router) -> Self {
-        Self { router, receiver: None }
+        Self { router, receiver: None, is_direct: false }
     }
 }
 
 /// One connection, and what it may still do.
 pub(super) struct Edge {
-    pub front: Front,
-    pub peer: Peer,
+    pub(super) routes: Current<Routes>,
+    pub(super) peer: Peer,
     /// Finds the client address of a request that a proxy passed on.
-    pub origin: Arc<OriginRule>,
+    pub(super) origin: Arc<OriginRule>,
     /// Certificate that the peer showed.
-    pub client: Option<Arc<ClientCertificate>>,
-    pub(super) neighbours: Neighbours,
+    pub(super) client: Option<Arc<ClientCertificate>>,
+    pub(super) connection: ConnectionContext,
     /// Bytes a second; 0 for any.
-    pub body_bytes_per_s_min: u64,
+    pub(super) body_bytes_per_s_min: u64,
     /// Number of its requests that were refused since the last one that was not.
     pub(super) refusals_n: AtomicU32,
     /// Number of requests that it may still bring.
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
-    pub ends_at: Instant,
-    /// The same once a stop was announced: a client that sends another request then reaches another node.
-    pub leaving: Leaving,
-    /// The same once its listener has another configuration than this one of the handshake: a client whose authority was
+    pub(super) ends_at: Instant,
+    /// It is also closed once a stop was announced: a client that sends another request then reaches another node.
+    pub(super) leaving: Leaving,
+    /// And once its listener has another configuration than this one of the handshake: a client whose authority was
     /// removed is not served on.
-    pub tls: Option<(Arc<ListenerTls>, Arc<ServerConfig>)>,
+    pub(super) tls: Option<(Arc<ListenerTls>, Arc<ServerConfig>)>,
 }
 
 impl Edge {
@@ -157,16 +141,16 @@ impl Edge {
         }
         let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
         // The receiver returns this problem itself.
-        if is_too_slow && self.front.state().is_none() {
+        if is_too_slow && self.routes.get().receiver.is_none() {
             response = Problem::TOO_SLOW.into_response();
         }
         if is_too_slow {
             response = closing(response);
         }
-        let is_believed = response.headers().contains_key(&receiver::OUTCOME)
+        let is_verified = response.headers().contains_key(&receiver::OUTCOME)
             || response.extensions().get::<KnownCaller>().is_some();
         // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
-        if is_pipelined && !is_believed {
+        if is_pipelined && !is_verified {
             response = closing(response);
         }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
@@ -175,8 +159,8 @@ impl Edge {
         if is_last || is_other_tls || now >= self.ends_at || self.leaving.has_begun() {
             response = closing(response);
         }
-        self.slot().answered(is_believed, now);
-        if response.status().is_client_error() && !is_believed {
+        self.slot().answered(is_verified, now);
+        if response.status().is_client_error() && !is_verified {
             self.refused().await;
         } else {
             self.refusals_n.store(0, Ordering::Relaxed);
@@ -185,7 +169,7 @@ impl Edge {
     }
 
     fn slot(&self) -> &Arc<ConnectionSlot> {
-        &self.neighbours.slot
+        &self.connection.slot
     }
 
     /// Holds a refusal back, while its connection may be closed for another one.
@@ -197,15 +181,15 @@ impl Edge {
 
     /// The answer to a request whose framing is wrong.
     fn misframed(&self, request: &Request<Incoming>, problem: Problem) -> Response {
-        let Some(state) = self.front.state() else { return problem.into_response() };
+        let Some(state) = self.routes.get().state() else { return problem.into_response() };
         let arrival = Arrival::now(Some(self.origin.origin(self.peer.0, request.headers())));
         let head = (request.method(), request.uri(), request.headers());
         state.refused(state.usual(request), head, arrival, problem)
     }
 
     async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
-        let routes = self.front.routes.get();
-        let direct = routes.receiver.as_ref().filter(|_| self.front.is_direct);
+        let routes = self.routes.get();
+        let direct = routes.receiver.as_ref().filter(|_| routes.is_direct);
         let usual = direct.and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
         let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
@@ -223,11 +207,11 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // It has memory of its own, because it needs much, and most connections have no request most of the time.
-            let from = ConnectionInfo { peer: Some(origin), neighbours: Some(&self.neighbours) };
+            let from = ConnectionInfo { peer: Some(origin), connection: Some(&self.connection) };
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
         parts.extensions.insert(origin);
-        parts.extensions.insert(self.neighbours.clone());
+        parts.extensions.insert(self.connection.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = routes.router.clone().oneshot(Request::from_parts(parts, body)).await;
         routed.unwrap_or_else(|never| match never {})
@@ -315,7 +299,7 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// Returns what is wrong with a request, before anybody looks at what it wants.
+/// Returns what is wrong with the framing of a request.
 pub(crate) fn framing_mistake<B>(request: &Request<B>) -> Option<Problem> {
     let headers = request.headers();
     if !is_host_good(headers, request.version()) {

@@ -19,24 +19,24 @@ use hooklatch_verify::spec::EventMethod;
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub status: StatusCode,
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
     /// Stable word for programs, such as `body_too_large`.
-    pub code: ProblemCode,
+    pub(crate) code: ProblemCode,
     /// One sentence for people: what is wrong, and what to do about it.
-    pub sentence: &'static str,
+    pub(crate) sentence: &'static str,
     /// A sentence about this one request, in place of `sentence`: which name, which value, and what to write instead.
-    pub detail: Option<String>,
+    pub(crate) detail: Option<String>,
     /// Seconds until another try makes sense.
-    pub retry_after_s: Option<u32>,
+    pub(crate) retry_after_s: Option<u32>,
     /// State in which the subject stands, where that is why.
-    pub state: Option<&'static str>,
+    pub(crate) state: Option<&'static str>,
     /// Number that was counted, where that is why.
-    pub counted_n: Option<u64>,
+    pub(crate) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
-    pub operation_id: Option<Uuid>,
+    pub(crate) operation_id: Option<Uuid>,
     /// Rows that are why, and the number of all of them.
-    pub rows: Option<Box<ChangedRows>>,
+    pub(crate) rows: Option<Box<ChangedRows>>,
 }
 
 impl Problem {
@@ -48,7 +48,7 @@ impl Problem {
         }
     }
 
-    pub const fn new(code: ProblemCode, sentence: &'static str) -> Self {
+    pub(crate) const fn new(code: ProblemCode, sentence: &'static str) -> Self {
         Self {
             status: status_of(code),
             code,
@@ -62,7 +62,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the rows that are the reason; `what` describes them.
+    /// Adds the rows that are the reason; `what` describes them.
     fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
         if rows.rows_n == 0 {
             return self;
@@ -76,13 +76,13 @@ impl Problem {
         Self::new(ProblemCode::BadRequest, sentence)
     }
 
-    /// The same, with what is wrong with this one request.
+    /// Adds what is wrong with this one request.
     pub(super) fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
     }
 
     /// A token whose role does not suffice.
-    pub const fn denied(needed: Role) -> Self {
+    pub(crate) const fn denied(needed: Role) -> Self {
         let sentence = match needed {
             Role::Viewer => "this needs a token",
             Role::Reader => "this token may not see contents: it needs the role `reader`",
@@ -93,7 +93,7 @@ impl Problem {
     }
 
     /// True when it is the server that cannot: its sender may send it again.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.status.is_server_error()
     }
 
@@ -107,7 +107,7 @@ impl Problem {
         Self::new(ProblemCode::AddressRefused, "requests from this address are not taken");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(ProblemCode::NoSuchProvider, "no provider is configured at this address");
-    pub const NOT_FOUND: Self = Self::new(ProblemCode::NotFound, "not found");
+    pub(crate) const NOT_FOUND: Self = Self::new(ProblemCode::NotFound, "not found");
     pub(crate) const SEALED: Self = Self::new(
         ProblemCode::Sealed,
         "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused",
@@ -122,28 +122,10 @@ impl Problem {
     );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` must be a text of 1 to 255 characters on one line");
-    const SAME_OPERATION: Self = Self::new(
-        ProblemCode::SameOperation,
-        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
-         or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
-    );
-    const OUT_OF_REACH: Self = Self::new(
-        ProblemCode::DestinationsOutOfReach,
-        "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
-         them, or leave these events out",
-    );
-    const OWN_OPERATION: Self = Self::new(
-        ProblemCode::OwnOperation,
-        "another operator has to approve this operation, not the person who ordered it",
-    );
     pub(super) const END_WITHOUT_PAUSE: Self =
         Self::new(ProblemCode::EndWithoutPause, "`until_ms` goes with `pause` alone");
     pub(crate) const CHANGED: Self =
         Self::new(ProblemCode::Changed, "it has changed since you read it: read it again and decide anew");
-    const VERSION_NEEDED: Self = Self::new(
-        ProblemCode::VersionNeeded,
-        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`",
-    );
     pub(crate) const METHOD: Self = Self::new(ProblemCode::MethodNotAllowed, "send webhooks with POST");
     const METHOD_GET: Self = Self::new(ProblemCode::MethodNotAllowed, "webhooks of this kind come with GET");
     pub(crate) const OTHER_METHOD: Self =
@@ -168,7 +150,8 @@ impl Problem {
         Self::new(ProblemCode::BodyBroken, "the body ended before it was whole");
     pub(crate) const SATURATED: Self =
         Self::new(ProblemCode::Saturated, "too many requests are waiting").retry_after(1);
-    pub const UNAVAILABLE: Self = Self::new(ProblemCode::Unavailable, "nothing was admitted").retry_after(5);
+    pub(crate) const UNAVAILABLE: Self =
+        Self::new(ProblemCode::Unavailable, "nothing was admitted").retry_after(5);
     pub(crate) const WHAT_IF_BUSY: Self = Self::new(ProblemCode::WhatIfBusy,
         "other what-if requests are being answered, or one of their handlers does not return: repeat it later",
     )
@@ -255,12 +238,14 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
-            Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::VERSION_NEEDED },
-            Refusal::KeyReused => {
-                let sentence =
-                    "this `Idempotency-Key` was used for another request: send this one under a new key";
-                Self::new(ProblemCode::IdempotencyKeyReused, sentence)
-            }
+            Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::new(
+        ProblemCode::VersionNeeded,
+        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`",
+    ) },
+            Refusal::KeyReused => Self::new(
+                ProblemCode::IdempotencyKeyReused,
+                "this `Idempotency-Key` was used for another request: send this one under a new key",
+            ),
             Refusal::NotAllowed { state } => {
                 let sentence = "this act is not possible in the state in which the subject stands";
                 Self { state: Some(state), ..Self::new(ProblemCode::NotAllowed, sentence) }
@@ -285,7 +270,11 @@ impl From<Refusal> for Problem {
                  them again, and order with the new `set`",
             )
             .with_rows(CHANGED_ROWS, changed),
-            Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
+            Refusal::OutOfReach { what } => Self::new(
+        ProblemCode::DestinationsOutOfReach,
+        "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
+         them, or leave these events out",
+    ).with_detail(what),
             Refusal::TestEvent => Self::new(
                 ProblemCode::TestEvent,
                 "this test event was made without calls, and is not run: make a new one with `route` to have its calls made",
@@ -299,9 +288,16 @@ impl From<Refusal> for Problem {
                 Self { counted_n: Some(running_n), ..Self::new(ProblemCode::TooManyRunning, sentence) }
             }
             Refusal::SameOperation { operation_id, shared } => {
-                Self { operation_id, ..Self::SAME_OPERATION }.with_rows("Both are about", shared)
+                Self { operation_id, ..Self::new(
+        ProblemCode::SameOperation,
+        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
+         or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
+    ) }.with_rows("Both are about", shared)
             }
-            Refusal::OwnOperation => Self::OWN_OPERATION,
+            Refusal::OwnOperation => Self::new(
+        ProblemCode::OwnOperation,
+        "another operator has to approve this operation, not the person who ordered it",
+    ),
             Refusal::EndPassed => {
                 Self::new(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
             }

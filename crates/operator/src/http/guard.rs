@@ -227,7 +227,7 @@ fn wrong_token(wait_s: Option<u32>) -> Response {
 /// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
 const PEER_COST: Duration = Duration::from_secs(1);
 const PEER_OWED_MAX: Duration = Duration::from_secs(10);
-/// The same for all together: 60, then ten a second.
+/// Cost of a wrong token to all senders together: 60, then ten a second.
 const ALL_COST: Duration = Duration::from_millis(100);
 const ALL_OWED_MAX: Duration = Duration::from_secs(6);
 /// Most peers that are kept in mind; for further ones only the bound for all holds.

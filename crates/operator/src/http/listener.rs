@@ -9,17 +9,17 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::TokioTimer;
 use ipnet::IpNet;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -29,11 +29,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::connection::{Bounded, HeaderDeadline, handshake, shown_by};
-use super::edge::{Edge, Front, Neighbours, Peer};
+use super::connection::{Bounded, handshake, shown_by};
+use super::edge::{ConnectionContext, Edge, Peer, Routes};
 use super::origin::OriginRule;
 use super::receiver::ReceiverState;
 use super::room::{ConnectionLimiter, ConnectionPermit, Served};
+use hooklatch_core::current::Current;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::tls::ListenerTls;
 
@@ -43,7 +44,7 @@ const HEADER_BYTES_MAX: usize = 64 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time that a connection stays open at a stop although nothing is under way on it: its next request may have been sent
-/// before anybody could know, and would be lost. It is the last one.
+/// before the client could know, and would be lost. It is the last one.
 const STOP_GRACE: Duration = Duration::from_millis(200);
 
 /// Time after that for the rest of a head that has begun to arrive: nothing is under way yet, and a client that sends a
@@ -121,14 +122,14 @@ fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
     socket.listen(BACKLOG_N)
 }
 
-/// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
+/// Serves `routes` on `listener` until `stop` turns true, then waits for requests under way.
 ///
 /// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: in the kernel's queue, a peer that
 /// waits could not be distinguished from an attacker.
 ///
 /// Connections that wait to be accepted at the stop are left to the next process, or still served where none
 /// follows.
-pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: Stop) {
+pub async fn serve(listener: Listener, routes: Current<Routes>, limits: Limits, mut stop: Stop) {
     let limiter = ConnectionLimiter::new(
         limits.name,
         limits.connections_n_max,
@@ -137,6 +138,7 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
     );
     let mut builder = http1::Builder::new();
     builder
+        .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
         .max_buf_size(HEADER_BYTES_MAX)
         .half_close(false)
@@ -154,11 +156,11 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
         };
         let Some((stream, address, place)) = next else { continue };
         let edge = Edge {
-            front: front.clone(),
+            routes: routes.clone(),
             peer: Peer(address.ip().to_canonical()),
             origin: Arc::clone(&limits.origin),
             client: None,
-            neighbours: Neighbours { limiter: Arc::clone(&limiter), slot: Arc::clone(&place.slot) },
+            connection: ConnectionContext { limiter: Arc::clone(&limiter), slot: Arc::clone(&place.slot) },
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
@@ -166,18 +168,18 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
             ends_at: Instant::now() + limits.life,
             tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
         };
-        let mut builder = builder.clone();
-        builder.timer(HeaderDeadline::new(limits.header_timeout));
+        let builder = builder.clone();
         match &limits.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
-                let receiver = edge.front.state();
-                spawn_connection(builder.serve_connection(stream, service(edge)), place, receiver);
+                let receiver = edge.routes.get().state();
+                spawn(served(builder.serve_connection(stream, service(edge)), place, receiver));
             }
             Some(tls) => {
                 let config =
                     edge.tls.as_ref().map_or_else(|| tls.current(), |(_, config)| Arc::clone(config));
-                spawn_encrypted(config, stream, edge, place, Timed { builder, limits: &limits });
+                let times = (limits.header_timeout, limits.write_timeout);
+                spawn(encrypted(builder, (config, stream), edge, place, times));
             }
         }
     }
@@ -190,65 +192,69 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
 /// What a connection's requests go through.
 fn service(
     edge: Edge,
-) -> impl HttpService<
-    Incoming,
-    ResBody = Body,
-    Error = Infallible,
-    Future = impl Future<Output = Result<Response, Infallible>> + Send,
-> + Send {
+) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send {
     let edge = Arc::new(edge);
     service_fn(move |request| Arc::clone(&edge).answer(request))
 }
 
-/// How a connection is served, and the times that it has.
-struct Timed<'a> {
-    builder: http1::Builder,
-    limits: &'a Limits,
-}
-
-/// The same for a peer that is to begin with a handshake, for which it has as long as for its headers.
 #[expect(
     clippy::disallowed_methods,
     reason = "a connection ends by itself; `ConnectionLimiter::stop` waits for it"
 )]
-fn spawn_encrypted(
-    config: Arc<ServerConfig>,
-    stream: TcpStream,
+fn spawn(connection: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(connection);
+}
+
+/// Serves a peer that is to begin with a handshake, for which it has the time `within`.
+async fn encrypted(
+    builder: http1::Builder,
+    (config, stream): (Arc<ServerConfig>, TcpStream),
     mut edge: Edge,
     place: ConnectionPermit,
-    timed: Timed<'_>,
+    (within, write_timeout): (Duration, Duration),
 ) {
-    let (builder, within, write_timeout) =
-        (timed.builder, timed.limits.header_timeout, timed.limits.write_timeout);
-    tokio::spawn(async move {
-        let Some(stream) = handshake(config, stream, &place, within).await else { return };
-        edge.client = shown_by(&stream);
-        let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
-        let receiver = edge.front.state();
-        let connection = builder.serve_connection(stream, service(edge));
-        if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            ended_early(&error, &place, receiver.as_deref());
-        }
-    });
+    let Some(stream) = handshake(config, stream, &place, within).await else { return };
+    edge.client = shown_by(&stream);
+    let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
+    let receiver = edge.routes.get().state();
+    served(builder.serve_connection(stream, service(edge)), place, receiver).await;
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a connection ends by itself; `ConnectionLimiter::stop` waits for it"
-)]
-fn spawn_connection<S>(
-    connection: http1::Connection<Bounded<TcpStream>, S>,
+/// Serves a connection until it ends, or gives way to another one.
+async fn served<I, S>(
+    connection: http1::Connection<Bounded<I>, S>,
     place: ConnectionPermit,
     receiver: Option<Arc<ReceiverState>>,
 ) where
-    S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
-    S::Future: Send,
+    I: AsyncRead + AsyncWrite + Unpin,
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
-    tokio::spawn(async move {
-        if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            ended_early(&error, &place, receiver.as_deref());
+    let mut connection = pin!(connection);
+    let mut is_listening = false;
+    let ended = loop {
+        match place.served(connection.as_mut(), &mut is_listening).await {
+            Served::Ended(ended) => break ended,
+            Served::Evicted => {
+                debug!("connection gave way to another one");
+                return;
+            }
+            Served::Stopping => {}
         }
-    });
+        if let Ok(ended) = tokio::time::timeout(STOP_GRACE, connection.as_mut()).await {
+            break ended;
+        }
+        connection.as_mut().graceful_shutdown();
+        if let Ok(ended) = tokio::time::timeout(HEAD_GRACE, connection.as_mut()).await {
+            break ended;
+        }
+        if place.slot.is_in_head() {
+            debug!("connection had sent a part of a head at the stop");
+            return;
+        }
+    };
+    if let Err(error) = ended {
+        ended_early(&error, &place, receiver.as_deref());
+    }
 }
 
 /// Records that a connection failed. What is no HTTP was answered 400 by hyper, and a head that is too large 431 (also
@@ -267,39 +273,6 @@ fn ended_early(error: &hyper::Error, place: &ConnectionPermit, receiver: Option<
     };
     if let Some(state) = receiver {
         state.receiver.count_headless(reason, state.clock.now_ms());
-    }
-}
-
-/// Serves a connection until it ends, or gives way to another one.
-async fn served<I, S>(
-    mut connection: Pin<&mut http1::Connection<Bounded<I>, S>>,
-    place: &ConnectionPermit,
-) -> Result<(), hyper::Error>
-where
-    I: AsyncRead + AsyncWrite + Unpin,
-    S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
-{
-    let mut is_listening = false;
-    loop {
-        match place.served(connection.as_mut(), &mut is_listening).await {
-            Served::Ended(ended) => return ended,
-            Served::Evicted => {
-                debug!("connection gave way to another one");
-                return Ok(());
-            }
-            Served::Stopping => {}
-        }
-        if let Ok(ended) = tokio::time::timeout(STOP_GRACE, connection.as_mut()).await {
-            return ended;
-        }
-        connection.as_mut().graceful_shutdown();
-        if let Ok(ended) = tokio::time::timeout(HEAD_GRACE, connection.as_mut()).await {
-            return ended;
-        }
-        if place.slot.is_in_head() {
-            debug!("connection had sent a part of a head at the stop");
-            return Ok(());
-        }
     }
 }
 
@@ -335,22 +308,18 @@ const CONNECTIONS_N_MIN: usize = 8;
 /// Returns how many connections of clients there may be, of `wanted_n`, when `others_n` files are for other things.
 /// Raises the process's limit as far as possible and needed.
 pub fn connections_n(wanted_n: usize, others_n: usize) -> usize {
-    let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N);
+    let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N) as u64;
     let mut limit = getrlimit(Resource::Nofile);
-    let is_short = limit.current.is_some_and(|current| current < needed_n as u64);
-    if is_short {
-        let before = limit.current;
-        limit.current = limit.maximum.map_or(Some(needed_n as u64), |most| Some(most.min(needed_n as u64)));
-        if setrlimit(Resource::Nofile, limit).is_err() {
-            limit.current = before;
+    if limit.current.is_some_and(|current| current < needed_n) {
+        limit.current = limit.maximum.map_or(Some(needed_n), |most| Some(most.min(needed_n)));
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            debug!(%error, "could not raise the limit of open files");
         }
     }
-    let has_n = limit.current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX);
-    let left_n = has_n.saturating_sub(others_n).saturating_sub(OWN_N);
-    wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
+    fit_n(wanted_n, others_n)
 }
 
-/// The same, and nothing is raised.
+/// Returns how many connections fit within the limit as it is.
 pub fn fit_n(wanted_n: usize, others_n: usize) -> usize {
     let has_n = getrlimit(Resource::Nofile).current.and_then(|current| usize::try_from(current).ok());
     let left_n = has_n.unwrap_or(usize::MAX).saturating_sub(others_n).saturating_sub(OWN_N);

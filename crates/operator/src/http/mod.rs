@@ -27,7 +27,7 @@ pub mod receiver;
 mod room;
 pub mod token_gate;
 
-pub use edge::{Front, KnownCaller, Peer, Routes};
+pub use edge::{KnownCaller, Peer, Routes};
 pub use listener::{Limits, Listener, OpenFiles, connections_n, fit_n, listen, serve};
 pub use operator::below;
 pub use origin::OriginRule;

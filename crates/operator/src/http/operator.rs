@@ -40,30 +40,23 @@ pub struct Readiness {
 impl Readiness {
     /// What is amiss, for people; empty when it is ready.
     pub fn amiss(&self) -> Vec<&'static str> {
-        let words = [
-            "the database does not answer",
-            "the schema is another one",
-            "the outbox does not run",
-            "a part is away after a panic, or hangs in a handler",
-            "it stops",
-        ];
-        let parts = self.parts().into_iter().zip(words);
-        parts.filter(|((_, is_well), _)| !is_well).map(|(_, words)| words).collect()
+        self.parts().into_iter().filter(|(.., is_there)| !is_there).map(|(_, amiss, _)| amiss).collect()
     }
 
     /// True when it takes traffic.
     pub fn is_ready(&self) -> bool {
-        self.parts().into_iter().all(|(_, is_there)| is_there)
+        self.amiss().is_empty()
     }
 
-    /// The parts by their names, and whether each is there.
-    pub fn parts(&self) -> [(&'static str, bool); 5] {
+    /// The parts by their names, what is amiss while one is away, and whether each is there.
+    pub fn parts(&self) -> [(&'static str, &'static str, bool); 5] {
+        let parts = "a part is away after a panic, or hangs in a handler";
         [
-            ("database", self.is_database_there),
-            ("migrations", self.is_schema_current),
-            ("outbox", self.is_outbox_running),
-            ("parts", self.are_parts_running),
-            ("accepting", self.is_accepting),
+            ("database", "the database does not answer", self.is_database_there),
+            ("migrations", "the schema is another one", self.is_schema_current),
+            ("outbox", "the outbox does not run", self.is_outbox_running),
+            ("parts", parts, self.are_parts_running),
+            ("accepting", "it stops", self.is_accepting),
         ]
     }
 }
@@ -100,7 +93,7 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     let mut readiness = state.readiness.borrow().clone();
     readiness.is_accepting &= !state.leaving.has_begun();
     let word = |is_good: bool| if is_good { "ok" } else { "away" };
-    let parts = readiness.parts().map(|(name, is_there)| (name.to_owned(), word(is_there).into()));
+    let parts = readiness.parts().map(|(name, _, is_there)| (name.to_owned(), word(is_there).into()));
     let mut body: serde_json::Map<String, serde_json::Value> = parts.into_iter().collect();
     body.insert("ready".to_owned(), readiness.is_ready().into());
     let body = serde_json::Value::Object(body);
@@ -118,7 +111,7 @@ async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// The same routes, also below `base`, which has no slash at its end and is empty for none.
+/// These routes, also below `base`, which has no slash at its end and is empty for none.
 pub fn below(base: String, router: Router) -> Router {
     if base.is_empty() {
         return router;

@@ -38,8 +38,8 @@ const CLOSED: u64 = u64::MAX;
 /// that it saw, and wakes the task; the task polls the network once more, and writes `CLOSED` only over `EVICTING`. If
 /// the peer did its part in between, the state is `BUSY` by then, and the newcomer picks another connection.
 pub(crate) struct ConnectionSlot {
-    pub id: u64,
-    pub peer: IpAddr,
+    pub(super) id: u64,
+    pub(super) peer: IpAddr,
     opened: Instant,
     state: AtomicU64,
     /// True when a request on it was answered.
@@ -144,9 +144,9 @@ impl ConnectionSlot {
     }
 
     /// A request was answered, and whether it was verified.
-    pub(crate) fn answered(&self, is_believed: bool, now: Instant) {
+    pub(crate) fn answered(&self, is_verified: bool, now: Instant) {
         self.has_answered.store(true, Ordering::Relaxed);
-        self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
+        self.is_proven.fetch_or(is_verified, Ordering::Relaxed);
         self.is_in_request.store(false, Ordering::Relaxed);
         self.waiting(now);
     }
@@ -174,7 +174,7 @@ impl ConnectionSlot {
         !self.has_read.swap(false, Ordering::Relaxed)
     }
 
-    /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own,
+    /// Polls for signals to its connection, for the one task that serves it. `is_listening` is that task's own,
     /// and false at first: it is woken by the same waker for as long as it lives, so that all further looks are one at
     /// memory.
     pub(crate) fn poll_signal(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<ConnectionSignal> {
@@ -233,7 +233,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// One connection of this many is closed at a time, so that several newcomers share the cost of the search.
 const BATCH_PART: usize = 64;
 
-/// The same for those that keep memory, of which each may have little.
+/// Part of the connections that keep memory that is closed at a time, of which each may have little.
 const MEMORY_BATCH_PART: usize = 16;
 /// A part of a request that is kept for less than this is on its way: in a rush of honest senders, no request is thrown
 /// away for another.
@@ -264,7 +264,7 @@ struct OpenConnections {
 
 /// A place in the room, until it is dropped.
 pub(crate) struct ConnectionPermit {
-    pub slot: Arc<ConnectionSlot>,
+    pub(super) slot: Arc<ConnectionSlot>,
     limiter: Arc<ConnectionLimiter>,
     _permit: OwnedSemaphorePermit,
 }
@@ -297,7 +297,7 @@ impl ConnectionLimiter {
     pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let peer = peer_of(address);
         let is_exempt = self.exempt.iter().any(|net| net.contains(&address.to_canonical()));
-        let peer_n = if is_exempt { 0 } else { self.peer_n(peer) };
+        let peer_n = if is_exempt { 0 } else { self.inner().peers.get(&peer).copied().unwrap_or_default() };
         if peer_n >= self.peer_n_max
             && (peer_n >= self.peer_n_max + SHARE_SLACK_N || self.evict(Some(peer)) == 0)
         {
@@ -402,10 +402,6 @@ impl ConnectionLimiter {
         stop::to_end(self.permits.acquire_many(self.permits_n)).await;
     }
 
-    fn peer_n(&self, peer: IpAddr) -> usize {
-        self.inner().peers.get(&peer).copied().unwrap_or_default()
-    }
-
     fn inner(&self) -> MutexGuard<'_, OpenConnections> {
         // Nothing in here can be left half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -431,20 +427,6 @@ impl ConnectionLimiter {
     fn count(&self, reason: &'static str) {
         metrics::counter!("hooklatch_connections_closed_total", "listener" => self.name, "reason" => reason)
             .increment(1);
-    }
-}
-
-impl OpenConnections {
-    fn leave(&mut self, slot: &ConnectionSlot) {
-        if self.slots.remove(&slot.id).is_none() {
-            return;
-        }
-        if let Some(n) = self.peers.get_mut(&slot.peer) {
-            *n -= 1;
-            if *n == 0 {
-                self.peers.remove(&slot.peer);
-            }
-        }
     }
 }
 
@@ -497,7 +479,13 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut inner = self.limiter.inner();
-        inner.leave(&self.slot);
+        inner.slots.remove(&self.slot.id);
+        if let Some(n) = inner.peers.get_mut(&self.slot.peer) {
+            *n -= 1;
+            if *n == 0 {
+                inner.peers.remove(&self.slot.peer);
+            }
+        }
         self.limiter.publish(&inner);
     }
 }
@@ -629,7 +617,7 @@ mod tests {
                 looks_n == 2
             })
             .await;
-        assert!(has_memory && is_asked(keeping).await, "whoever is oldest, and not believed");
+        assert!(has_memory && is_asked(keeping).await, "the oldest that is not verified");
         for other in [idle, working, proven, asking] {
             assert!(!is_asked(other).await);
         }
@@ -654,19 +642,19 @@ mod tests {
             assert_eq!(signal(&first, &mut is_listening).await, ConnectionSignal::Stop);
             let silence =
                 tokio::time::timeout(Duration::from_secs(1), signal(&first, &mut is_listening)).await;
-            assert!(silence.is_err(), "it is told once");
+            assert!(silence.is_err(), "a signal arrives once");
             tokio::time::advance(Duration::from_secs(1)).await;
             assert_eq!(limiter.evict(None), 1);
             assert_eq!(
                 signal(&first, &mut is_listening).await,
                 ConnectionSignal::Evict,
-                "and hears what comes after it"
+                "and the next signal arrives"
             );
             drop(first);
             assert_eq!(
                 signal(&late, &mut false).await,
                 ConnectionSignal::Stop,
-                "it was told before it listened"
+                "it was signalled before it listened"
             );
             drop(late);
         };

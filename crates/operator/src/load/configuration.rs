@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use ::config::ValueKind;
 
 use super::layers::{ConfigSources, DEFAULTS, DEV_ORIGIN, Layer, Settings, toml_layer};
-use super::provider::{KnownNames, provider};
+use super::provider::{ConfiguredNames, provider};
 use super::sections;
 use hooklatch_core::config::{
     Checker, Config, ConfigLayer, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, EffectiveSetting,
@@ -174,15 +174,15 @@ fn whole(checker: &Checker<'_>, root: Layer, kinds: &Kinds, is_activated: bool) 
     let destinations =
         places.iter().filter_map(|(name, field)| parse_destination(name, field, lease_ms)).collect();
     let body_bytes_max = server.as_ref().map_or(0, |(server, _)| server.body_bytes_max);
-    let known = KnownNames { kinds, broken_kinds: &kinds.broken, destinations: &names, body_bytes_max };
+    let known = ConfiguredNames { kinds, destinations: &names, body_bytes_max };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());
     for (name, field) in senders {
         let problems_before = checker.problems_n();
         let Some((name, config)) = provider(&name, &field, &known) else { continue };
-        // When its keys are right one by one, its kind has a word too.
+        // Once every key is valid, its kind validates the whole.
         if is_activated && checker.problems_n() == problems_before {
-            let ready = activated(&field, kinds, Named { name: &name, config: &config, public_url });
+            let ready = activated(&field, kinds, &name, &config, public_url);
             active.extend(ready.map(|ready| (name.clone(), ready)));
         }
         providers.insert(name, config);
@@ -211,20 +211,18 @@ fn whole(checker: &Checker<'_>, root: Layer, kinds: &Kinds, is_activated: bool) 
     Some(Loaded { config, active })
 }
 
-/// One `[providers.NAME]` whose keys are right one by one.
-#[derive(Clone, Copy)]
-struct Named<'a> {
-    name: &'a Name,
-    config: &'a ProviderConfig,
-    public_url: &'a str,
-}
-
 /// The provider, ready; or `None` once everything that its kind finds wrong with it is recorded.
-fn activated(place: &Field<'_>, kinds: &[Provider], named: Named<'_>) -> Option<ActiveProvider> {
-    let kind = kind_of(kinds, named.config)?;
-    let ready = kind.activate(named.name, named.config, named.public_url);
+fn activated(
+    place: &Field<'_>,
+    kinds: &[Provider],
+    name: &Name,
+    config: &ProviderConfig,
+    public_url: &str,
+) -> Option<ActiveProvider> {
+    let kind = kind_of(kinds, config)?;
+    let ready = kind.activate(name, config, public_url);
     let published = match kind.spec() {
-        Ok(spec) if !place.checker.is_dev => published_mistakes(spec, named.config),
+        Ok(spec) if !place.checker.is_dev => published_mistakes(spec, config),
         _ => Vec::new(),
     };
     let mistakes = ready.as_ref().err().into_iter().flatten().chain(&published);

@@ -244,13 +244,13 @@ fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
     reasons.push(match (age.max_age_s, spec.bounds_signed_time()) {
         (Some(max_age_s), _) => {
             let why = format!("signs a time that may be {max_age_s} s old, as max_age_s says");
-            reason(hours_of(max_age_s), why, true)
+            reason(max_age_s.div_ceil(3_600), why, true)
         }
         (None, true) => {
             // The signed time may also be as far ahead as the kind's own tolerance.
             let (past_s, ahead_s) = (age.tolerance_s.or(spec.tolerance_s()), spec.tolerance_s());
             let tolerance_s = past_s.unwrap_or_default().saturating_add(ahead_s.unwrap_or_default());
-            reason(hours_of(tolerance_s), format!("believes a request for {tolerance_s} s"), true)
+            reason(tolerance_s.div_ceil(3_600), format!("believes a request for {tolerance_s} s"), true)
         }
         (None, false) => {
             let why = format!(
@@ -261,11 +261,6 @@ fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
         }
     });
     reasons
-}
-
-/// Seconds in hours, rounded up.
-fn hours_of(seconds: u32) -> u32 {
-    seconds.div_ceil(3_600)
 }
 
 /// Whole days from three on, else hours.

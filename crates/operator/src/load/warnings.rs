@@ -97,7 +97,7 @@ fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec:
         if tolerance_s > own_s {
             warnings.push(format!(
                 "{key} wider than the {own_s} s of this kind: anyone who has recorded a request can send it again for so \
-                 long, and only what is remembered of its event tells that it is a copy"
+                 long, and only what is remembered of its event shows that it is a copy"
             ));
         } else if tolerance_s < own_s {
             warnings.push(format!(
@@ -133,7 +133,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
                 _ => None,
             });
             Some(format!(
-                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
+                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: anyone who \
                  has seen one request can have it taken for any type; list the types that its sender is configured to send",
                 header.unwrap_or_default()
             ))

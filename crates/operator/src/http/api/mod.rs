@@ -45,6 +45,9 @@ use hooklatch_receive::idempotency::IdempotencyLayer;
 use hooklatch_receive::{Explainer, TestEvents};
 use hooklatch_store::{ActivityCounts, BulkRules, OperationAct, People, PeopleDoor};
 
+/// What this node knows of the destination or provider of a name.
+type OfName<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
+
 /// State of the API: all that it needs of the app.
 pub struct ApiState {
     /// The store, for callers of the API.
@@ -57,9 +60,9 @@ pub struct ApiState {
     /// Facts about each configured destination.
     pub destinations: BTreeMap<Name, DestinationFacts>,
     /// Returns the state of this node's circuit breaker, for a destination of that name that it calls.
-    pub breaker: Box<dyn Fn(&str) -> Option<&'static str> + Send + Sync>,
+    pub breaker: OfName<Option<&'static str>>,
     /// Returns how long this node's latest calls to a destination of that name took; `None` before the first.
-    pub call_times: Box<dyn Fn(&str) -> Option<CallTimesView> + Send + Sync>,
+    pub call_times: OfName<Option<CallTimesView>>,
     /// What this node counted and did not add to the table yet.
     pub unsaved: Box<dyn Fn() -> ActivityCounts + Send + Sync>,
     /// Facts about each configured provider.
@@ -73,7 +76,7 @@ pub struct ApiState {
     /// Knows the traces of events.
     pub traces: Traces,
     /// Returns the delays of the newest requests of the provider of that name, from signing to arrival. Milliseconds.
-    pub delays_ms: Box<dyn Fn(&str) -> Vec<i64> + Send + Sync>,
+    pub delays_ms: OfName<Vec<i64>>,
     /// Paths that no provider has, and that were posted to since the start.
     pub unknown_paths: Box<dyn Fn() -> Vec<UnknownPathView> + Send + Sync>,
     /// Examines this node and its database.
@@ -120,7 +123,7 @@ pub struct ProviderFacts {
     pub kind: String,
     /// The URL to register with the sender.
     pub url: String,
-    /// Rules that tell its events from each other, the first that applies.
+    /// Rules that identify its events, the first that applies.
     pub identity: String,
     /// Time that its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub horizon_h: u32,
@@ -304,7 +307,7 @@ fn compression() -> CompressionLayer<impl Predicate> {
 }
 
 /// The routes, to be nested under `/v1`: for those who have a token.
-pub fn router(state: Arc<ApiState>) -> Router {
+pub(super) fn router(state: Arc<ApiState>) -> Router {
     let gate = Arc::clone(&state.gate);
     let router = inner_router(state).layer(middleware::from_fn(unless_modified)).layer(compression());
     router.layer(middleware::from_fn_with_state(gate, authenticated))

@@ -14,6 +14,7 @@ use super::order::{ORDER_BYTES_MAX, check_reason, order, read_body};
 use super::query::{Query, uuid_text};
 use super::{Answer, Caller};
 use hooklatch_contract::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
+use hooklatch_core::config::AdminToken;
 use hooklatch_core::types::{IdempotencyKey, Name, Principal, ProblemCode, Reach, TokenText, UnixMs};
 use hooklatch_store::{NewToken, TokenMaking, TokenRow};
 
@@ -29,7 +30,7 @@ pub(super) async fn list(caller: Caller, query: Query) -> Answer {
     let cursor = query.cursor(uuid_text)?;
     let (rows, next) = people.token_list(cursor.as_deref(), query.limit()?).await?;
     let configured = caller.state.gate.configured();
-    let configured = configured.iter().filter(|_| cursor.is_none()).map(|token| token.principal());
+    let configured = configured.iter().filter(|_| cursor.is_none()).map(AdminToken::principal);
     let configured = configured.filter(|holder| people.principal().covers(holder));
     let configured = configured.map(|holder| TokenView { is_good: true, ..holder_view(&holder) });
     let items = configured.chain(rows.iter().map(|row| view(row, now_ms))).collect();

@@ -47,30 +47,30 @@ pub enum Presented {
 }
 
 /// Time for which the last read is valid.
-pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
+const KNOWN_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
-pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
+const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The tokens that are good, and what is remembered of wrong ones.
 pub struct TokenGate {
-    pub configured: Current<Vec<AdminToken>>,
-    pub book: TokenBook,
-    pub clock: Clock,
+    configured: Current<Vec<AdminToken>>,
+    book: TokenBook,
+    clock: Clock,
     throttle: Throttle,
-    pub known: RwLock<KnownTokens>,
-    pub sessions: KnownSessions,
+    known: RwLock<KnownTokens>,
+    sessions: KnownSessions,
     /// Ids of tokens that were used and whose use is not noted yet.
     used: Mutex<BTreeSet<String>>,
     /// When the tokens were last read because of one that was not known.
-    pub asked: tokio::sync::Mutex<Option<Instant>>,
+    asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// The tokens that were made at run time, as they were read.
 #[derive(Default)]
-pub struct KnownTokens {
+struct KnownTokens {
     by_digest: HashMap<[u8; 32], TokenRow>,
     /// When the read began; `None` before the first one.
-    pub(super) read_at: Option<Instant>,
+    read_at: Option<Instant>,
 }
 
 impl TokenGate {
@@ -89,7 +89,7 @@ impl TokenGate {
     }
 
     /// The tokens of the configuration.
-    pub fn configured(&self) -> Arc<Vec<AdminToken>> {
+    pub(crate) fn configured(&self) -> Arc<Vec<AdminToken>> {
         self.configured.get()
     }
 
@@ -143,7 +143,7 @@ impl TokenGate {
         }
     }
 
-    pub fn lookup(&self, digest: &[u8; 32]) -> Presented {
+    fn lookup(&self, digest: &[u8; 32]) -> Presented {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR) {
             return Presented::Away;
@@ -163,14 +163,14 @@ impl TokenGate {
     }
 
     /// The digests of known tokens of this name, good or not.
-    pub(super) fn digests_of(&self, name: &Name) -> Vec<[u8; 32]> {
+    fn digests_of(&self, name: &Name) -> Vec<[u8; 32]> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let rows = known.by_digest.values().filter(|row| row.principal.name == *name);
         rows.map(|row| row.digest).collect()
     }
 
     /// Reads the tokens for a request whose token is not known, unless that was done a moment ago.
-    pub async fn ask(&self) {
+    async fn ask(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
             return;
@@ -183,12 +183,13 @@ impl TokenGate {
     }
 
     /// Reads the tokens: what was made or revoked is known from now on.
-    pub async fn read(&self) -> Result<(), StoreError> {
+    pub(crate) async fn read(&self) -> Result<(), StoreError> {
         let read_at = Instant::now();
         let rows = self.book.tokens_known().await?;
         // One whose name the configuration has given since is not good: two would write under one name.
-        let by_digest =
-            rows.into_iter().filter(|row| !self.is_reserved(row)).map(|row| (row.digest, row)).collect();
+        let reserved = self.reserved();
+        let good = rows.into_iter().filter(|row| !reserved.contains(&row.principal.name));
+        let by_digest = good.map(|row| (row.digest, row)).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // A read that took longer than a later one has older rows.
         if known.read_at.is_none_or(|other| other <= read_at) {
@@ -197,12 +198,8 @@ impl TokenGate {
         Ok(())
     }
 
-    fn is_reserved(&self, row: &TokenRow) -> bool {
-        self.configured.get().iter().any(|token| token.name == row.principal.name)
-    }
-
     /// Notes which tokens were used since the last time.
-    pub async fn note(&self) {
+    async fn note(&self) {
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
         if used.is_empty() {
             return;
@@ -213,7 +210,7 @@ impl TokenGate {
     }
 }
 
-pub(crate) fn log_failure(error: &StoreError) {
+fn log_failure(error: &StoreError) {
     static LINES: Sampler = Sampler::new(1);
     if let Some(left_out_n) = LINES.take() {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");

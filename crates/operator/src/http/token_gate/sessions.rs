@@ -24,10 +24,10 @@ const MISSING_N_MAX: usize = 1_000;
 
 /// The known sessions, and presented ones that are not known.
 #[derive(Default)]
-pub struct KnownSessions {
+pub(super) struct KnownSessions {
     inner: Mutex<SessionMemory>,
     /// When missing sessions were last loaded. The holder of the lock loads those of all that wait for it.
-    pub asked: tokio::sync::Mutex<Option<Instant>>,
+    pub(super) asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -48,9 +48,9 @@ struct UsedSession {
 
 impl KnownSessions {
     /// The session of this digest; `None` when it is not known here, or was known for too long without a read.
-    pub fn find(&self, digest: &[u8; 32], known_for: Duration) -> Option<OperatorSession> {
+    pub(super) fn find(&self, digest: &[u8; 32]) -> Option<OperatorSession> {
         let mut inner = self.inner();
-        if inner.is_old(known_for) {
+        if inner.is_old() {
             return None;
         }
         let used = inner.by_digest.get_mut(digest)?;
@@ -59,8 +59,8 @@ impl KnownSessions {
     }
 
     /// True when nothing was read for so long that the state of sessions is unknown.
-    pub fn is_away(&self, known_for: Duration) -> bool {
-        self.inner().is_old(known_for)
+    pub(super) fn is_away(&self) -> bool {
+        self.inner().is_old()
     }
 
     /// True when it is known that there is no such session.
@@ -69,7 +69,7 @@ impl KnownSessions {
     }
 
     /// Puts a session on the list of those to load next; false when the list is full.
-    pub fn want(&self, digest: [u8; 32]) -> bool {
+    pub(super) fn want(&self, digest: [u8; 32]) -> bool {
         let mut inner = self.inner();
         if inner.wanted.len() < WANTED_N_MAX {
             inner.wanted.insert(digest);
@@ -78,7 +78,7 @@ impl KnownSessions {
     }
 
     /// True when a session is still to be loaded.
-    pub fn is_wanted(&self, digest: &[u8; 32]) -> bool {
+    pub(super) fn is_wanted(&self, digest: &[u8; 32]) -> bool {
         self.inner().wanted.contains(digest)
     }
 
@@ -118,7 +118,7 @@ impl KnownSessions {
     }
 
     /// Removes the sessions for which `is_over` returns true, which have ended.
-    pub fn forget(&self, is_over: impl Fn(&OperatorSession) -> bool) {
+    pub(super) fn forget(&self, is_over: impl Fn(&OperatorSession) -> bool) {
         let mut inner = self.inner();
         inner.by_digest.retain(|_, used| !is_over(&used.session));
         inner.ended_at = Some(Instant::now());
@@ -138,8 +138,8 @@ impl KnownSessions {
 }
 
 impl SessionMemory {
-    fn is_old(&self, known_for: Duration) -> bool {
-        self.read_at.is_none_or(|read_at| read_at.elapsed() > known_for)
+    fn is_old(&self) -> bool {
+        self.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR)
     }
 }
 
@@ -183,7 +183,7 @@ impl TokenGate {
     pub async fn judge_sessions<'a>(&self, texts: &[&'a str]) -> Vec<(&'a str, Presented)> {
         let is_known = |text: &str| {
             let digest = SessionText::parse(text).map(|session| session.digest());
-            digest.is_some_and(|digest| self.sessions.find(&digest, KNOWN_FOR).is_some())
+            digest.is_some_and(|digest| self.sessions.find(&digest).is_some())
         };
         for session in texts.iter().filter(|text| !is_known(text)).filter_map(|text| SessionText::parse(text))
         {
@@ -209,14 +209,14 @@ impl TokenGate {
         if self.sessions.is_missing(&digest) {
             return Presented::Wrong;
         }
-        let (mut found, mut is_answered) = (self.sessions.find(&digest, KNOWN_FOR), true);
+        let (mut found, mut is_answered) = (self.sessions.find(&digest), true);
         if found.is_none() {
             is_answered = self.ask_for(digest).await;
-            found = self.sessions.find(&digest, KNOWN_FOR);
+            found = self.sessions.find(&digest);
         }
         let Some(row) = found else {
             // Without an answer of the database the session may exist: the response must not say that it has ended.
-            let is_away = !is_answered || self.sessions.is_away(KNOWN_FOR);
+            let is_away = !is_answered || self.sessions.is_away();
             return if is_away { Presented::Away } else { Presented::Wrong };
         };
         if self.clock.now_ms() >= row.expires_at_ms {
@@ -281,7 +281,7 @@ impl TokenGate {
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read_sessions()).await {
             log_failure(&error);
         }
-        if self.sessions.find(&digest, KNOWN_FOR).is_some() {
+        if self.sessions.find(&digest).is_some() {
             *asked = None;
         }
         !self.sessions.is_wanted(&digest)

@@ -118,7 +118,7 @@ async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configur
     allow_to_ask(&gate).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
     let unknown = TokenText::of(&[9; 32]);
-    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "nobody can say either");
+    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "this is unknown, too");
     assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
     assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
 }
@@ -214,7 +214,7 @@ async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
     let unused = opened(&gate, CONFIGURED).await;
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     store.close().await;
-    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "nobody said that it has ended");
+    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "it may not have ended");
     gate.sessions.grow_old(KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     gate.sessions.grow_old(Duration::from_secs(16));
@@ -255,7 +255,7 @@ fn digest_of(session: &str) -> [u8; 32] {
 async fn invented_sessions_cost_one_read_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, _clock) = gate(&folder).await;
-    assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "nobody is asked");
+    assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "no read is needed");
     let unknown = |n: u8| hooklatch_core::types::SessionText::of(&[n; 32]).reveal().to_owned();
     assert!(matches!(gate.judge_session(&unknown(0)).await, Presented::Wrong));
     let made = opened(&other_node(&store, &gate.clock, gate.configured().to_vec()), CONFIGURED).await;
