@@ -150,7 +150,7 @@ impl App {
             requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
             tls: tls.map(Arc::new),
-            origin: Arc::new(origin),
+            origin,
         })
     }
 }

@@ -88,12 +88,12 @@ impl EchoState {
     /// Counts a call, which acts once per key; `true` when it acted now.
     fn remember(&self, call: EchoCall) -> bool {
         let mut memory = self.memory();
-        if let Some(known) =
-            memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key)
+        if let Some(before) =
+            memory.calls.iter_mut().find(|before| before.idempotency_key == call.idempotency_key)
         {
-            let acts_now = known.effects_n < call.effects_n;
-            known.requests_n += 1;
-            known.effects_n = known.effects_n.max(call.effects_n);
+            let acts_now = before.effects_n < call.effects_n;
+            before.requests_n += 1;
+            before.effects_n = before.effects_n.max(call.effects_n);
             return acts_now;
         }
         if memory.calls.len() == CALLS_N_MAX {

@@ -24,12 +24,11 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
 use super::error::Problem;
-use super::origin::OriginRule;
+use super::listener::Limits;
 use super::receiver::{self, ConnectionInfo, ReceiverState};
 use super::room::{ConnectionLimiter, ConnectionSlot};
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Leaving;
-use hooklatch_core::tls::ListenerTls;
 use hooklatch_core::types::ClientCertificate;
 use hooklatch_receive::Arrival;
 
@@ -95,13 +94,11 @@ impl From<Router> for Routes {
 pub(super) struct Edge {
     pub(super) routes: Current<Routes>,
     pub(super) peer: Peer,
-    /// Finds the client address of a request that a proxy passed on.
-    pub(super) origin: Arc<OriginRule>,
+    /// The bounds of its listener.
+    pub(super) limits: Arc<Limits>,
     /// Certificate that the peer showed.
     pub(super) client: Option<Arc<ClientCertificate>>,
     pub(super) connection: ConnectionContext,
-    /// Bytes a second; 0 for any.
-    pub(super) body_bytes_per_s_min: u64,
     /// Number of its requests that were refused since the last one that was not.
     pub(super) refusals_n: AtomicU32,
     /// Number of requests that it may still bring.
@@ -112,7 +109,7 @@ pub(super) struct Edge {
     pub(super) leaving: Leaving,
     /// And once its listener has another configuration than this one of the handshake: a client whose authority was
     /// removed is not served on.
-    pub(super) tls: Option<(Arc<ListenerTls>, Arc<ServerConfig>)>,
+    pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
 impl Edge {
@@ -155,7 +152,9 @@ impl Edge {
         }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
         let now = Instant::now();
-        let is_other_tls = self.tls.as_ref().is_some_and(|(tls, own)| !Arc::ptr_eq(&tls.current(), own));
+        let current = self.limits.tls.as_ref().map(|tls| tls.current());
+        let is_other_tls =
+            current.zip(self.tls.as_ref()).is_some_and(|(current, own)| !Arc::ptr_eq(&current, own));
         if is_last || is_other_tls || now >= self.ends_at || self.leaving.has_begun() {
             response = closing(response);
         }
@@ -182,7 +181,7 @@ impl Edge {
     /// The answer to a request whose framing is wrong.
     fn misframed(&self, request: &Request<Incoming>, problem: Problem) -> Response {
         let Some(state) = self.routes.get().state() else { return problem.into_response() };
-        let arrival = Arrival::now(Some(self.origin.origin(self.peer.0, request.headers())));
+        let arrival = Arrival::now(Some(self.limits.origin.origin(self.peer.0, request.headers())));
         let head = (request.method(), request.uri(), request.headers());
         state.refused(state.usual(request), head, arrival, problem)
     }
@@ -192,7 +191,7 @@ impl Edge {
         let direct = routes.receiver.as_ref().filter(|_| routes.is_direct);
         let usual = direct.and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
-        let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
+        let origin = Peer(self.limits.origin.origin(self.peer.0, &parts.headers));
         if let Some(client) = &self.client {
             parts.extensions.insert(Arc::clone(client));
         }
@@ -200,7 +199,7 @@ impl Edge {
         let body = WatchedBody {
             inner: body,
             slot: Arc::clone(self.slot()),
-            bytes_per_s_min: self.body_bytes_per_s_min,
+            bytes_per_s_min: self.limits.body_bytes_per_s_min,
             began,
             bytes_n: 0,
             deadline: None,

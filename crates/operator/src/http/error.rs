@@ -76,6 +76,10 @@ impl Problem {
         Self::new(ProblemCode::BadRequest, sentence)
     }
 
+    fn counted(self, counted_n: u64) -> Self {
+        Self { counted_n: Some(counted_n), ..self }
+    }
+
     /// Adds what is wrong with this one request.
     pub(super) fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
@@ -101,62 +105,98 @@ impl Problem {
         self.retry_after_s = Some(seconds);
         self
     }
+}
 
-    pub(crate) const REJECTED: Self = Self::new(ProblemCode::Rejected, "the request was not believed");
-    pub(crate) const ADDRESS: Self =
-        Self::new(ProblemCode::AddressRefused, "requests from this address are not taken");
-    pub(crate) const NO_SUCH_PROVIDER: Self =
-        Self::new(ProblemCode::NoSuchProvider, "no provider is configured at this address");
-    pub(crate) const NOT_FOUND: Self = Self::new(ProblemCode::NotFound, "not found");
-    pub(crate) const SEALED: Self = Self::new(
-        ProblemCode::Sealed,
-        "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused",
-    );
-    pub(super) const NO_SUCH_CURSOR: Self = Self::new(
-        ProblemCode::CursorUnknown,
-        "this list gave no such `cursor` or `since`: send one of them, as it was given",
-    );
-    pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
-        ProblemCode::CursorUnknown,
-        "a list by `delivery` has no `since`: calls change after their event arrived; go on with `cursor`",
-    );
-    pub(super) const BAD_REASON: Self =
-        Self::bad_request("`reason` must be a text of 1 to 255 characters on one line");
-    pub(super) const END_WITHOUT_PAUSE: Self =
-        Self::new(ProblemCode::EndWithoutPause, "`until_ms` goes with `pause` alone");
-    pub(crate) const CHANGED: Self =
-        Self::new(ProblemCode::Changed, "it has changed since you read it: read it again and decide anew");
-    pub(crate) const METHOD: Self = Self::new(ProblemCode::MethodNotAllowed, "send webhooks with POST");
-    const METHOD_GET: Self = Self::new(ProblemCode::MethodNotAllowed, "webhooks of this kind come with GET");
-    pub(crate) const OTHER_METHOD: Self =
-        Self::new(ProblemCode::MethodNotAllowed, "this path has other methods: `Allow` lists them");
-    pub(crate) const TOO_LARGE: Self =
-        Self::new(ProblemCode::BodyTooLarge, "the body is over the configured limit");
-    pub(crate) const TOO_SLOW: Self = Self::new(ProblemCode::BodyTooSlow, "the body did not arrive in time");
-    pub(crate) const BAD_HOST: Self =
-        Self::new(ProblemCode::HostBad, "send one `Host`, which is a host name or an address");
-    pub(crate) const EXPECTATION: Self =
-        Self::new(ProblemCode::ExpectationUnknown, "only 100-continue can be expected");
-    pub(crate) const BAD_CODING: Self = Self::new(ProblemCode::CodingBad, "a body is chunked once at most");
-    pub(crate) const UNKNOWN_CODING: Self =
-        Self::new(ProblemCode::CodingUnknown, "the only transfer coding is chunked");
-    pub(crate) const FOREIGN_HOST: Self = Self::new(
-        ProblemCode::HostForeign,
-        "this `Host` is none of ours; names that operators use go into `admin.hosts`",
-    );
-    pub(crate) const FOREIGN_ORIGIN: Self =
-        Self::new(ProblemCode::OriginForeign, "requests of web pages of other origins are refused");
-    pub(crate) const BROKEN_BODY: Self =
-        Self::new(ProblemCode::BodyBroken, "the body ended before it was whole");
-    pub(crate) const SATURATED: Self =
-        Self::new(ProblemCode::Saturated, "too many requests are waiting").retry_after(1);
-    pub(crate) const UNAVAILABLE: Self =
-        Self::new(ProblemCode::Unavailable, "nothing was admitted").retry_after(5);
-    pub(crate) const WHAT_IF_BUSY: Self = Self::new(ProblemCode::WhatIfBusy,
-        "other what-if requests are being answered, or one of their handlers does not return: repeat it later",
-    )
-    .retry_after(5);
-    pub(crate) const HANDLER_FAILED: Self = Self::new(ProblemCode::HandlerFailed, "nothing was admitted");
+macro_rules! problems {
+    ($($name:ident: $code:ident = $sentence:literal $(, after $seconds:literal)?;)*) => {
+        impl Problem {
+            $(pub(crate) const $name: Self =
+                Self::new(ProblemCode::$code, $sentence)$(.retry_after($seconds))?;)*
+        }
+    };
+}
+
+// Name and code, what the problem is and what to do about it, and after how many seconds another try makes sense.
+problems! {
+    REJECTED: Rejected = "the request was not believed";
+    ADDRESS: AddressRefused = "requests from this address are not taken";
+    NO_SUCH_PROVIDER: NoSuchProvider = "no provider is configured at this address";
+    NOT_FOUND: NotFound = "not found";
+    SEALED: Sealed =
+        "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused";
+    NO_SUCH_CURSOR: CursorUnknown =
+        "this list gave no such `cursor` or `since`: send one of them, as it was given";
+    NO_SINCE_OF_CALLS: CursorUnknown =
+        "a list by `delivery` has no `since`: calls change after their event arrived; go on with `cursor`";
+    BAD_REASON: BadRequest = "`reason` must be a text of 1 to 255 characters on one line";
+    END_WITHOUT_PAUSE: EndWithoutPause = "`until_ms` goes with `pause` alone";
+    CHANGED: Changed = "it has changed since you read it: read it again and decide anew";
+    METHOD: MethodNotAllowed = "send webhooks with POST";
+    METHOD_GET: MethodNotAllowed = "webhooks of this kind come with GET";
+    OTHER_METHOD: MethodNotAllowed = "this path has other methods: `Allow` lists them";
+    TOO_LARGE: BodyTooLarge = "the body is over the configured limit";
+    TOO_SLOW: BodyTooSlow = "the body did not arrive in time";
+    BAD_HOST: HostBad = "send one `Host`, which is a host name or an address";
+    EXPECTATION: ExpectationUnknown = "only 100-continue can be expected";
+    BAD_CODING: CodingBad = "a body is chunked once at most";
+    UNKNOWN_CODING: CodingUnknown = "the only transfer coding is chunked";
+    FOREIGN_HOST: HostForeign = "this `Host` is none of ours; names that operators use go into `admin.hosts`";
+    FOREIGN_ORIGIN: OriginForeign = "requests of web pages of other origins are refused";
+    UNAUTHORIZED: Unauthorized = "send a bearer token: one of `admin.tokens`, or one that an admin made";
+    TOKEN_EXPIRED: TokenExpired = "this token has expired: have an admin make another";
+    TOKEN_REVOKED: TokenRevoked = "this token was revoked";
+    // Tokens made at run time cannot be checked; the response does not reveal whether this is one.
+    TOKENS_UNKNOWN: TokensUnknown =
+        "the database does not answer: only tokens of the configuration can be judged now", after 5;
+    TOO_MANY_WRONG_TOKENS: TooManyWrongTokens = "too many wrong tokens were sent: wait, or send a right one";
+    BROKEN_BODY: BodyBroken = "the body ended before it was whole";
+    SATURATED: Saturated = "too many requests are waiting", after 1;
+    UNAVAILABLE: Unavailable = "nothing was admitted", after 5;
+    WHAT_IF_BUSY: WhatIfBusy =
+        "other what-if requests are being answered, or one of their handlers does not return: repeat it later", after 5;
+    HANDLER_FAILED: HandlerFailed = "nothing was admitted";
+    VERSION_NEEDED: VersionNeeded =
+        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`";
+    KEY_REUSED: IdempotencyKeyReused =
+        "this `Idempotency-Key` was used for another request: send this one under a new key";
+    BODY_GONE: BodyGone = "the event's bytes are no longer kept, so that it cannot be dispatched";
+    OTHER_SET: OtherSet =
+        "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look \
+         at them again, and order with the new `set`";
+    OUT_OF_REACH: DestinationsOutOfReach =
+        "nothing was done: these events may call destinations that this token does not reach; use a token that \
+         reaches them, or leave these events out";
+    TEST_EVENT: TestEvent =
+        "this test event was made without calls, and is not run: make a new one with `route` to have its calls made";
+    SAME_OPERATION: SameOperation =
+        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is \
+         unfinished or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be \
+         done once more";
+    OWN_OPERATION: OwnOperation =
+        "another operator has to approve this operation, not the person who ordered it";
+    END_PASSED: EndPassed = "`until_ms` has passed: a pause ends in the future";
+    NEVER_ALLOWED: NeverAllowed = "this act is not possible in that `state`";
+    NOT_ALLOWED: NotAllowed = "this act is not possible in the state in which the subject stands";
+    STILL_OPEN: StillOpen = "messages of the event are neither done nor discarded, and need its bytes";
+    OTHER_COUNT: OtherCount =
+        "the filter finds another number now: look at them again, and order it with that number";
+    TOO_MANY: TooMany = "the filter finds more than an operation acts on: narrow it down";
+    TOO_MANY_RUNNING: TooManyRunning =
+        "too many operations are unfinished: wait for one to end, or cancel one";
+    TOKEN_SHOWN_ONCE: TokenShownOnce =
+        "this request has made a token before, which was shown then and is kept nowhere: revoke it, and make another under another key";
+    NAME_TAKEN: NameTaken = "another token has this name: choose another, or revoke that one first";
+    TOO_MANY_TOKENS: TooManyTokens = "1000 tokens are valid: revoke some of them";
+    SCOPE_TOO_WIDE: ScopeTooWide =
+        "a token cannot reach further than the token that makes it: name `providers` and `destinations` of yours";
+    ROUTE_OUT_OF_REACH: DestinationsOutOfReach =
+        "`route` may call any destination, and this token reaches some alone";
+    NO_SAMPLE: NoSample =
+        "the kind of this provider has no sample of that type: choose one of the provider's `samples`, or give a `body`";
+    TEST_EVENT_UNREADABLE: TestEventUnreadable =
+        "no event of this provider's kind can be read in that body, so nothing was made";
+    KEY_IN_USE: IdempotencyKeyInUse =
+        "a decision about the same is being carried out: repeat yours for its answer", after 1;
 }
 
 /// The status of a problem; 409 where the state of the subject is why.
@@ -238,72 +278,25 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
-            Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::new(
-        ProblemCode::VersionNeeded,
-        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`",
-    ) },
-            Refusal::KeyReused => Self::new(
-                ProblemCode::IdempotencyKeyReused,
-                "this `Idempotency-Key` was used for another request: send this one under a new key",
-            ),
-            Refusal::NotAllowed { state } => {
-                let sentence = "this act is not possible in the state in which the subject stands";
-                Self { state: Some(state), ..Self::new(ProblemCode::NotAllowed, sentence) }
-            }
-            Refusal::BodyGone => Self::new(
-                ProblemCode::BodyGone,
-                "the event's bytes are no longer kept, so that it cannot be dispatched",
-            ),
-            Refusal::StillOpen { messages_n } => {
-                let sentence = "messages of the event are neither done nor discarded, and need its bytes";
-                Self { counted_n: Some(messages_n), ..Self::new(ProblemCode::StillOpen, sentence) }
-            }
+            Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::VERSION_NEEDED },
+            Refusal::KeyReused => Self::KEY_REUSED,
+            Refusal::NotAllowed { state } => Self { state: Some(state), ..Self::NOT_ALLOWED },
+            Refusal::BodyGone => Self::BODY_GONE,
+            Refusal::StillOpen { messages_n } => Self::STILL_OPEN.counted(messages_n),
             Refusal::OtherCount { counted_n, changed } => {
-                let sentence =
-                    "the filter finds another number now: look at them again, and order it with that number";
-                Self { counted_n: Some(counted_n), ..Self::new(ProblemCode::OtherCount, sentence) }
-                    .with_rows(CHANGED_ROWS, changed)
+                Self::OTHER_COUNT.counted(counted_n).with_rows(CHANGED_ROWS, changed)
             }
-            Refusal::OtherSet { changed } => Self::new(
-                ProblemCode::OtherSet,
-                "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
-                 them again, and order with the new `set`",
-            )
-            .with_rows(CHANGED_ROWS, changed),
-            Refusal::OutOfReach { what } => Self::new(
-        ProblemCode::DestinationsOutOfReach,
-        "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
-         them, or leave these events out",
-    ).with_detail(what),
-            Refusal::TestEvent => Self::new(
-                ProblemCode::TestEvent,
-                "this test event was made without calls, and is not run: make a new one with `route` to have its calls made",
-            ),
-            Refusal::TooMany { rows_n_max } => {
-                let sentence = "the filter finds more than an operation acts on: narrow it down";
-                Self { counted_n: Some(rows_n_max), ..Self::new(ProblemCode::TooMany, sentence) }
-            }
-            Refusal::TooManyRunning { running_n } => {
-                let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
-                Self { counted_n: Some(running_n), ..Self::new(ProblemCode::TooManyRunning, sentence) }
-            }
+            Refusal::OtherSet { changed } => Self::OTHER_SET.with_rows(CHANGED_ROWS, changed),
+            Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
+            Refusal::TestEvent => Self::TEST_EVENT,
+            Refusal::TooMany { rows_n_max } => Self::TOO_MANY.counted(rows_n_max),
+            Refusal::TooManyRunning { running_n } => Self::TOO_MANY_RUNNING.counted(running_n),
             Refusal::SameOperation { operation_id, shared } => {
-                Self { operation_id, ..Self::new(
-        ProblemCode::SameOperation,
-        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
-         or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
-    ) }.with_rows("Both are about", shared)
+                Self { operation_id, ..Self::SAME_OPERATION }.with_rows("Both are about", shared)
             }
-            Refusal::OwnOperation => Self::new(
-        ProblemCode::OwnOperation,
-        "another operator has to approve this operation, not the person who ordered it",
-    ),
-            Refusal::EndPassed => {
-                Self::new(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
-            }
-            Refusal::NeverAllowed => {
-                Self::new(ProblemCode::NeverAllowed, "this act is not possible in that `state`")
-            }
+            Refusal::OwnOperation => Self::OWN_OPERATION,
+            Refusal::EndPassed => Self::END_PASSED,
+            Refusal::NeverAllowed => Self::NEVER_ALLOWED,
         }
     }
 }

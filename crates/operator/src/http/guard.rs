@@ -29,7 +29,6 @@ use super::error::Problem;
 use super::token_gate::{Presented, TokenGate};
 use hooklatch_core::logging::Sampler;
 use hooklatch_core::net::peer_of;
-use hooklatch_core::types::ProblemCode;
 
 /// Most characters of a client's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -179,16 +178,16 @@ pub(super) async fn authenticated(
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
     let Some(given) = request.headers().get(header::AUTHORIZATION) else {
         // Who presents nothing guesses nothing.
-        return UNAUTHORIZED.into_response();
+        return Problem::UNAUTHORIZED.into_response();
     };
     let text = given.to_str().unwrap_or_default();
     let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
         Presented::Good(principal) => principal,
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
         // Neither is a guess, so neither counts as one: its holder once had a valid token.
-        Presented::Expired => return EXPIRED.into_response(),
-        Presented::Revoked => return REVOKED.into_response(),
-        Presented::Away => return AWAY.into_response(),
+        Presented::Expired => return Problem::TOKEN_EXPIRED.into_response(),
+        Presented::Revoked => return Problem::TOKEN_REVOKED.into_response(),
+        Presented::Away => return Problem::TOKENS_UNKNOWN.into_response(),
     };
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
@@ -202,26 +201,10 @@ fn bearer(text: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }
 
-const UNAUTHORIZED: Problem = Problem::new(
-    ProblemCode::Unauthorized,
-    "send a bearer token: one of `admin.tokens`, or one that an admin made",
-);
-const EXPIRED: Problem =
-    Problem::new(ProblemCode::TokenExpired, "this token has expired: have an admin make another");
-const REVOKED: Problem = Problem::new(ProblemCode::TokenRevoked, "this token was revoked");
-/// Tokens made at run time cannot be checked; the response does not reveal whether this is one.
-const AWAY: Problem = Problem::new(
-    ProblemCode::TokensUnknown,
-    "the database does not answer: only tokens of the configuration can be judged now",
-)
-.retry_after(5);
-
 /// The response to a wrong token; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {
-    let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
-    let sentence = "too many wrong tokens were sent: wait, or send a right one";
-    let problem = Problem::new(ProblemCode::TooManyWrongTokens, sentence);
-    Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
+    let Some(wait_s) = wait_s else { return Problem::UNAUTHORIZED.into_response() };
+    Problem { retry_after_s: Some(wait_s), ..Problem::TOO_MANY_WRONG_TOKENS }.into_response()
 }
 
 /// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.

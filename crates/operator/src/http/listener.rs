@@ -58,7 +58,7 @@ const BACKLOG_N: u32 = 4096;
 const SEND_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Bounds that protect a listener.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Limits {
     /// Name of the listener in metrics.
     pub name: &'static str,
@@ -83,7 +83,7 @@ pub struct Limits {
     /// Its certificate; plain HTTP when absent.
     pub tls: Option<Arc<ListenerTls>>,
     /// Finds the client address of requests.
-    pub origin: Arc<OriginRule>,
+    pub origin: OriginRule,
 }
 
 /// A socket that is listened on, for [`serve`].
@@ -130,6 +130,7 @@ fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
 /// Connections that wait to be accepted at the stop are left to the next process, or still served where none
 /// follows.
 pub async fn serve(listener: Listener, routes: Current<Routes>, limits: Limits, mut stop: Stop) {
+    let limits = Arc::new(limits);
     let limiter = ConnectionLimiter::new(
         limits.name,
         limits.connections_n_max,
@@ -158,29 +159,22 @@ pub async fn serve(listener: Listener, routes: Current<Routes>, limits: Limits, 
         let edge = Edge {
             routes: routes.clone(),
             peer: Peer(address.ip().to_canonical()),
-            origin: Arc::clone(&limits.origin),
+            limits: Arc::clone(&limits),
             client: None,
             connection: ConnectionContext { limiter: Arc::clone(&limiter), slot: Arc::clone(&place.slot) },
-            body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             leaving: stop.leaving().clone(),
             ends_at: Instant::now() + limits.life,
-            tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
+            tls: limits.tls.as_ref().map(|tls| tls.current()),
         };
-        let builder = builder.clone();
-        match &limits.tls {
+        match &edge.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
                 let receiver = edge.routes.get().state();
                 spawn(served(builder.serve_connection(stream, service(edge)), place, receiver));
             }
-            Some(tls) => {
-                let config =
-                    edge.tls.as_ref().map_or_else(|| tls.current(), |(_, config)| Arc::clone(config));
-                let times = (limits.header_timeout, limits.write_timeout);
-                spawn(encrypted(builder, (config, stream), edge, place, times));
-            }
+            Some(config) => spawn(encrypted(builder.clone(), Arc::clone(config), stream, edge, place)),
         }
     }
     drop(listener);
@@ -205,17 +199,18 @@ fn spawn(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
 }
 
-/// Serves a peer that is to begin with a handshake, for which it has the time `within`.
+/// Serves a peer that is to begin with a handshake, for which it has as long as for its headers.
 async fn encrypted(
     builder: http1::Builder,
-    (config, stream): (Arc<ServerConfig>, TcpStream),
+    config: Arc<ServerConfig>,
+    stream: TcpStream,
     mut edge: Edge,
     place: ConnectionPermit,
-    (within, write_timeout): (Duration, Duration),
 ) {
+    let within = edge.limits.header_timeout;
     let Some(stream) = handshake(config, stream, &place, within).await else { return };
     edge.client = shown_by(&stream);
-    let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
+    let stream = Bounded::new(stream, Arc::clone(&place.slot), edge.limits.write_timeout);
     let receiver = edge.routes.get().state();
     served(builder.serve_connection(stream, service(edge)), place, receiver).await;
 }

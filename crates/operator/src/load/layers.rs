@@ -300,14 +300,14 @@ const FILE: &str = "dev_keys.pem";
 /// The keys of the working directory, where one of `kinds` needs any.
 pub fn dev_keys_of_folder(kinds: &[Provider]) -> io::Result<DevKeys> {
     let needs = |kind: &Provider| kind.spec().is_ok_and(hooklatch_verify::spec::Spec::needs_generated_keys);
-    if kinds.iter().any(needs) { kept(Path::new(FOLDER)) } else { Ok(DevKeys::default()) }
+    if kinds.iter().any(needs) { load_or_generate(Path::new(FOLDER)) } else { Ok(DevKeys::default()) }
 }
 
 /// The keys in `folder`, made there when there are none.
-fn kept(folder: &Path) -> io::Result<DevKeys> {
+fn load_or_generate(folder: &Path) -> io::Result<DevKeys> {
     let path = folder.join(FILE);
     if !path.exists() {
-        make(folder, &path)?;
+        generate(folder, &path)?;
     }
     let unreadable = || {
         let why = format!("`{}` holds no development keys: remove it, and others are made", path.display());
@@ -318,7 +318,7 @@ fn kept(folder: &Path) -> io::Result<DevKeys> {
 
 /// Written whole under another name first, so that a process that starts at the same time reads all of it, and linked,
 /// so that the first one stays.
-fn make(folder: &Path, path: &Path) -> io::Result<()> {
+fn generate(folder: &Path, path: &Path) -> io::Result<()> {
     let text = DevKeys::generate().ok_or_else(|| io::Error::other("the system has no random numbers"))?;
     fs::create_dir_all(folder)?;
     let draft = folder.join(format!("{FILE}.{}", std::process::id()));
@@ -341,14 +341,14 @@ mod tests {
     fn keys_are_made_once_and_are_for_their_owner_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(FILE);
-        kept(folder.path()).expect("made");
+        load_or_generate(folder.path()).expect("made");
         let first = fs::read_to_string(&path).expect("a file");
         assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
-        make(folder.path(), &path).expect("another start");
-        kept(folder.path()).expect("kept");
+        generate(folder.path(), &path).expect("another start");
+        load_or_generate(folder.path()).expect("loaded");
         assert_eq!(fs::read_to_string(&path).expect("a file"), first);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
         fs::write(&path, "no keys").expect("written");
-        assert!(kept(folder.path()).expect_err("unreadable").to_string().contains("remove it"));
+        assert!(load_or_generate(folder.path()).expect_err("unreadable").to_string().contains("remove it"));
     }
 }

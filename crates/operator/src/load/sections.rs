@@ -160,7 +160,7 @@ pub(crate) fn retention(
 ) -> RetentionConfig {
     let needed = |(name, provider): (&Name, &ProviderConfig)| {
         let spec = kind_of(kinds, provider)?.spec().ok()?;
-        Some((name.clone(), kept(spec, provider.age)))
+        Some((name.clone(), ids_kept(spec, provider.age)))
     };
     let ids_of: BTreeMap<Name, IdsKept> = providers.iter().filter_map(needed).collect();
     let retention = root.section("retention", |table| {
@@ -204,7 +204,7 @@ struct Reason {
 }
 
 /// The need of a provider of this kind for the ids of its events.
-fn kept(spec: &Spec, age: AgeConfig) -> IdsKept {
+fn ids_kept(spec: &Spec, age: AgeConfig) -> IdsKept {
     let reasons = reasons(spec, age);
     let longest = |reasons: &mut dyn Iterator<Item = &Reason>| {
         let longest = reasons.max_by_key(|reason| reason.hours);

@@ -12,7 +12,7 @@ use hooklatch_verify::spec::{Source, Spec};
 /// Warnings about operators and providers, one line each.
 pub fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
     let mut warnings: Vec<String> = few_approvers(&config.admin).into_iter().collect();
-    let mut seen: Vec<KeptSecret> = Vec::new();
+    let mut seen: Vec<PlacedSecret> = Vec::new();
     for (name, provider) in &config.providers {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
         let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
@@ -146,7 +146,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
 }
 
 /// A secret with its place in the configuration.
-struct KeptSecret {
+struct PlacedSecret {
     place: String,
     provider: Name,
     kind: Name,
@@ -154,8 +154,8 @@ struct KeptSecret {
 }
 
 /// Secrets with which a provider verifies its requests, public keys excepted.
-fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecret> {
-    let kept = |place: String, text: &str| KeptSecret {
+fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<PlacedSecret> {
+    let placed = |place: String, text: &str| PlacedSecret {
         place: format!("providers.{name}.{place}"),
         provider: name.clone(),
         kind: provider.kind.clone(),
@@ -168,22 +168,22 @@ fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecre
         match spec.signature.secret_separator {
             Some(separator) => {
                 let each = secret.reveal().split(separator).map(str::trim).filter(|one| !one.is_empty());
-                list.extend(each.map(|one| kept(format!("secrets[{n}]"), one)));
+                list.extend(each.map(|one| placed(format!("secrets[{n}]"), one)));
             }
-            None => list.push(kept(format!("secrets[{n}]"), secret.reveal())),
+            None => list.push(placed(format!("secrets[{n}]"), secret.reveal())),
         }
     }
     let of_scheme = spec.signature.keys.as_deref().filter(|_| spec.signature.scheme.is_mac());
     let named = spec.secret_settings().map(|(setting, _)| setting).filter(|one| Some(*one) != of_scheme);
     for setting in named.chain(of_scheme) {
         let values = provider.settings.all(setting);
-        list.extend(values.map(|one| kept(format!("settings.{setting}"), one.value.reveal())));
+        list.extend(values.map(|one| placed(format!("settings.{setting}"), one.value.reveal())));
     }
     list
 }
 
 /// A secret that is another provider's as well: who can sign for one can sign for the other.
-fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
+fn shared(one: &PlacedSecret, seen: &[PlacedSecret]) -> Option<String> {
     let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
     let (place, own, others) = (&one.place, &one.provider, &other.provider);
     let so = if one.kind == other.kind {

@@ -20,7 +20,7 @@ use hooklatch_contract::{
     EventOrder, IfMatch, MessageOrder, OperationChoice, OperationOrder, OperationPreview, OrderResult,
     PauseAct, PauseOrder, ReasonOrder,
 };
-use hooklatch_core::types::{EventKey, IdempotencyKey, MessageId, Name, ProblemCode, UnixMs};
+use hooklatch_core::types::{EventKey, IdempotencyKey, MessageId, Name, UnixMs};
 use hooklatch_receive::idempotency::fingerprint;
 use hooklatch_store::{Answered, Decision, OperationAct, Ordered, PeopleError, StoreError};
 
@@ -95,8 +95,7 @@ fn busy(error: PeopleError) -> Problem {
     if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
         return Problem::from(error);
     }
-    let sentence = "a decision about the same is being carried out: repeat yours for its answer";
-    Problem { retry_after_s: Some(1), ..Problem::new(ProblemCode::IdempotencyKeyInUse, sentence) }
+    Problem::KEY_IN_USE
 }
 
 fn if_match(headers: &HeaderMap) -> Result<IfMatch, Problem> {

@@ -20,7 +20,7 @@ use hooklatch_contract::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder, open_calls_in_words,
 };
 use hooklatch_core::types::{
-    DeliveryFilter, DeliveryState, EventKey, EventState, IdempotencyKey, MessageState, Name, ProblemCode,
+    DeliveryFilter, DeliveryState, EventKey, EventState, IdempotencyKey, MessageState, Name,
 };
 use hooklatch_receive::admit::ShownBytes;
 use hooklatch_receive::{NoTestEvent, ReceiveError};
@@ -220,10 +220,7 @@ pub(super) async fn make_test_events(caller: Caller, Path(name): Path<String>, r
     people.reaches_provider(&name)?;
     // Its body is invented: who reaches some destinations has none of the others called with it.
     if order.route && people.principal().destinations.names().is_some() {
-        return Err(Problem::new(
-            ProblemCode::DestinationsOutOfReach,
-            "`route` may call any destination, and this token reaches some alone",
-        ));
+        return Err(Problem::ROUTE_OUT_OF_REACH);
     }
     let actor = people.principal().name.clone();
     let now_ms = caller.now_ms();
@@ -248,14 +245,8 @@ impl From<NoTestEvent> for Problem {
         match why {
             NoTestEvent::NoProvider => Self::NOT_FOUND,
             NoTestEvent::TooLarge => Self::TOO_LARGE,
-            NoTestEvent::NoSample => Self::new(
-                ProblemCode::NoSample,
-                "the kind of this provider has no sample of that type: choose one of the provider's `samples`, or give a `body`",
-            ),
-            NoTestEvent::Unreadable => Self::new(
-                ProblemCode::TestEventUnreadable,
-                "no event of this provider's kind can be read in that body, so nothing was made",
-            ),
+            NoTestEvent::NoSample => Self::NO_SAMPLE,
+            NoTestEvent::Unreadable => Self::TEST_EVENT_UNREADABLE,
         }
     }
 }

@@ -144,7 +144,7 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
 }
 
 fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<&'v str>) -> Option<Mistake> {
-    let known = schema.get("properties").and_then(Value::as_object);
+    let properties = schema.get("properties").and_then(Value::as_object);
     let depth = path.len() + 1;
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     if let Some(missing) = required.filter_map(Value::as_str).find(|name| !fields.contains_key(*name)) {
@@ -154,12 +154,12 @@ fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<
     }
     for (field, value) in fields {
         path.push(field);
-        let found = match known.and_then(|known| known.get(field)) {
+        let found = match properties.and_then(|all| all.get(field)) {
             Some(schema) => find(schema, value, path),
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                let known = known.into_iter().flatten().map(|(name, _)| format!("`{name}`"));
-                let known = known.collect::<Vec<_>>().join(", ");
-                let text = format!("{} does not exist; the fields here are {known}", name(path));
+                let names = properties.into_iter().flatten().map(|(name, _)| format!("`{name}`"));
+                let names = names.collect::<Vec<_>>().join(", ");
+                let text = format!("{} does not exist; the fields here are {names}", name(path));
                 Some(Mistake { depth, text, missing: None })
             }
             None => None,

@@ -31,13 +31,13 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// A name that is there twice, or is not one of `known`, is an error.
-    fn parse(raw: Option<&str>, known: &[RouteParameter]) -> Result<Self, Problem> {
+    /// A name that is there twice, or is not one of `names`, is an error.
+    fn parse(raw: Option<&str>, names: &[RouteParameter]) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let bytes_max = if name == "id" { ID_BYTES_MAX } else { VALUE_BYTES_MAX };
-            let flaw = if !known.iter().any(|one| one.name == name) {
-                format!("does not exist; the names here are {}", quoted(known.iter().map(|one| one.name)))
+            let flaw = if !names.iter().any(|one| one.name == name) {
+                format!("does not exist; the names here are {}", quoted(names.iter().map(|one| one.name)))
             } else if value.len() > bytes_max {
                 "has a value that is too long".to_owned()
             } else if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {

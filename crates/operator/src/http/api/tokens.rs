@@ -15,7 +15,7 @@ use super::query::{Query, uuid_text};
 use super::{Answer, Caller};
 use hooklatch_contract::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
 use hooklatch_core::config::AdminToken;
-use hooklatch_core::types::{IdempotencyKey, Name, Principal, ProblemCode, Reach, TokenText, UnixMs};
+use hooklatch_core::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs};
 use hooklatch_store::{NewToken, TokenMaking, TokenRow};
 
 /// Bounds of the time for which a token is good. Seconds.
@@ -53,22 +53,10 @@ pub(super) async fn make(caller: Caller, request: Request) -> Answer {
             let made = TokenMade { facts: view(&row, now_ms), token: token.reveal().to_owned() };
             Ok(no_store(view_reply(StatusCode::CREATED, &made)))
         }
-        TokenMaking::MadeBefore(_) => Err(Problem::new(
-            ProblemCode::TokenShownOnce,
-            "this request has made a token before, which was shown then and is kept nowhere: revoke it, and make \
-             another under another key",
-        )),
-        TokenMaking::NameTaken => Err(Problem::new(
-            ProblemCode::NameTaken,
-            "another token has this name: choose another, or revoke that one first",
-        )),
-        TokenMaking::TooMany => {
-            Err(Problem::new(ProblemCode::TooManyTokens, "1000 tokens are valid: revoke some of them"))
-        }
-        TokenMaking::TooWide => Err(Problem::new(
-            ProblemCode::ScopeTooWide,
-            "a token cannot reach further than the token that makes it: name `providers` and `destinations` of yours",
-        )),
+        TokenMaking::MadeBefore(_) => Err(Problem::TOKEN_SHOWN_ONCE),
+        TokenMaking::NameTaken => Err(Problem::NAME_TAKEN),
+        TokenMaking::TooMany => Err(Problem::TOO_MANY_TOKENS),
+        TokenMaking::TooWide => Err(Problem::SCOPE_TOO_WIDE),
     }
 }
 

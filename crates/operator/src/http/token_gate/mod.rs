@@ -4,7 +4,7 @@
 //! No request waits for the database before it is authenticated. The tokens are read again every two seconds, at once
 //! when this node makes or revokes one, and when an unknown token is presented, once a second at most. So a token that
 //! is revoked on another node is refused here within that and the time of a read; while the database does not answer,
-//! within [`KNOWN_FOR`], after which no token made at run time is valid until it answers. Tokens of the configuration
+//! within [`VALID_FOR`], after which no token made at run time is valid until it answers. Tokens of the configuration
 //! are valid whatever the database does.
 
 mod sessions;
@@ -22,7 +22,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use self::sessions::KnownSessions;
+use self::sessions::SessionCache;
 use super::guard::Throttle;
 use hooklatch_core::config::AdminToken;
 use hooklatch_core::current::Current;
@@ -47,7 +47,7 @@ pub enum Presented {
 }
 
 /// Time for which the last read is valid.
-const KNOWN_FOR: Duration = Duration::from_secs(30);
+const VALID_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
@@ -57,8 +57,8 @@ pub struct TokenGate {
     book: TokenBook,
     clock: Clock,
     throttle: Throttle,
-    known: RwLock<KnownTokens>,
-    sessions: KnownSessions,
+    loaded: RwLock<LoadedTokens>,
+    sessions: SessionCache,
     /// Ids of tokens that were used and whose use is not noted yet.
     used: Mutex<BTreeSet<String>>,
     /// When the tokens were last read because of one that was not known.
@@ -67,7 +67,7 @@ pub struct TokenGate {
 
 /// The tokens that were made at run time, as they were read.
 #[derive(Default)]
-struct KnownTokens {
+struct LoadedTokens {
     by_digest: HashMap<[u8; 32], TokenRow>,
     /// When the read began; `None` before the first one.
     read_at: Option<Instant>,
@@ -81,8 +81,8 @@ impl TokenGate {
             book,
             clock,
             throttle: Throttle::default(),
-            known: RwLock::default(),
-            sessions: KnownSessions::default(),
+            loaded: RwLock::default(),
+            sessions: SessionCache::default(),
             used: Mutex::default(),
             asked: tokio::sync::Mutex::default(),
         }
@@ -144,11 +144,11 @@ impl TokenGate {
     }
 
     fn lookup(&self, digest: &[u8; 32]) -> Presented {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR) {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        if loaded.read_at.is_none_or(|read_at| read_at.elapsed() > VALID_FOR) {
             return Presented::Away;
         }
-        let Some(row) = known.by_digest.get(digest) else { return Presented::Wrong };
+        let Some(row) = loaded.by_digest.get(digest) else { return Presented::Wrong };
         if row.revoked_at_ms.is_some() {
             return Presented::Revoked;
         }
@@ -164,8 +164,8 @@ impl TokenGate {
 
     /// The digests of known tokens of this name, good or not.
     fn digests_of(&self, name: &Name) -> Vec<[u8; 32]> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let rows = known.by_digest.values().filter(|row| row.principal.name == *name);
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = loaded.by_digest.values().filter(|row| row.principal.name == *name);
         rows.map(|row| row.digest).collect()
     }
 
@@ -190,10 +190,10 @@ impl TokenGate {
         let reserved = self.reserved();
         let good = rows.into_iter().filter(|row| !reserved.contains(&row.principal.name));
         let by_digest = good.map(|row| (row.digest, row)).collect();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         // A read that took longer than a later one has older rows.
-        if known.read_at.is_none_or(|other| other <= read_at) {
-            *known = KnownTokens { by_digest, read_at: Some(read_at) };
+        if loaded.read_at.is_none_or(|other| other <= read_at) {
+            *loaded = LoadedTokens { by_digest, read_at: Some(read_at) };
         }
         Ok(())
     }

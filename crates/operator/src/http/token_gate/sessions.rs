@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{ASKED_EVERY, KNOWN_FOR, Presented, TokenGate, log_failure, random_bytes};
+use super::{ASKED_EVERY, Presented, TokenGate, VALID_FOR, log_failure, random_bytes};
 use hooklatch_core::types::{Principal, SessionText, token_digest};
 use hooklatch_store::{OperatorSession, StoreError};
 
@@ -24,7 +24,7 @@ const MISSING_N_MAX: usize = 1_000;
 
 /// The known sessions, and presented ones that are not known.
 #[derive(Default)]
-pub(super) struct KnownSessions {
+pub(super) struct SessionCache {
     inner: Mutex<SessionMemory>,
     /// When missing sessions were last loaded. The holder of the lock loads those of all that wait for it.
     pub(super) asked: tokio::sync::Mutex<Option<Instant>>,
@@ -46,7 +46,7 @@ struct UsedSession {
     used_at: Instant,
 }
 
-impl KnownSessions {
+impl SessionCache {
     /// The session of this digest; `None` when it is not known here, or was known for too long without a read.
     pub(super) fn find(&self, digest: &[u8; 32]) -> Option<OperatorSession> {
         let mut inner = self.inner();
@@ -139,7 +139,7 @@ impl KnownSessions {
 
 impl SessionMemory {
     fn is_old(&self) -> bool {
-        self.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR)
+        self.read_at.is_none_or(|read_at| read_at.elapsed() > VALID_FOR)
     }
 }
 

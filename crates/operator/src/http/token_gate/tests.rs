@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::{KNOWN_FOR, *};
+use super::{VALID_FOR, *};
 use hooklatch_core::config::{AdminToken, Secret};
 use hooklatch_core::types::{Clock, Name, Principal, Reach, Role, TokenText};
 use hooklatch_store::{NewToken, PeopleDoor, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};
@@ -50,8 +50,8 @@ async fn make(store: &Store, clock: &Clock, holder: &str, n: u8) -> (TokenText, 
 }
 
 fn grow_old(gate: &TokenGate, by: Duration) {
-    let mut known = gate.known.write().unwrap_or_else(PoisonError::into_inner);
-    known.read_at = known.read_at.and_then(|read_at| read_at.checked_sub(by));
+    let mut loaded = gate.loaded.write().unwrap_or_else(PoisonError::into_inner);
+    loaded.read_at = loaded.read_at.and_then(|read_at| read_at.checked_sub(by));
 }
 
 async fn allow_to_ask(gate: &TokenGate) {
@@ -111,7 +111,7 @@ async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configur
     let (token, _) = make(&store, &clock, "bob", 1).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
     store.close().await;
-    grow_old(&gate, KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    grow_old(&gate, VALID_FOR.saturating_sub(Duration::from_secs(15)));
     allow_to_ask(&gate).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
     grow_old(&gate, Duration::from_secs(16));
@@ -215,7 +215,7 @@ async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     store.close().await;
     assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "it may not have ended");
-    gate.sessions.grow_old(KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    gate.sessions.grow_old(VALID_FOR.saturating_sub(Duration::from_secs(15)));
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     gate.sessions.grow_old(Duration::from_secs(16));
     assert!(matches!(gate.judge_session(&session).await, Presented::Away));
