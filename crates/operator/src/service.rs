@@ -24,6 +24,15 @@ const WAITING_N_MAX: usize = 16;
 /// Part of the time that the watchdog allows between two signs of life, in which one is given: a few may be missed.
 const BEAT_PART: u32 = 4;
 
+/// Variable with the names of the sockets, between colons: `FileDescriptorName=` of their units.
+const NAMES: &str = "LISTEN_FDNAMES";
+/// Variables with their number, and with the id of the process that they are for.
+const COUNT: &str = "LISTEN_FDS";
+const FOR: &str = "LISTEN_PID";
+
+/// The names of our sockets: the receiver's, and the operators' listener's.
+const OWNERS: [&str; 2] = ["server", "admin"];
+
 /// The manager of this process; sends nothing where there is none.
 #[derive(Debug)]
 pub struct Manager {
@@ -108,12 +117,6 @@ fn send_all(waiting: &Receiver<String>) {
     }
 }
 
-/// Variable with the names of the sockets, between colons: `FileDescriptorName=` of their units.
-const NAMES: &str = "LISTEN_FDNAMES";
-/// Variables with their number, and with the id of the process that they are for.
-const COUNT: &str = "LISTEN_FDS";
-const FOR: &str = "LISTEN_PID";
-
 /// The open sockets of this process, by whose they are.
 #[derive(Debug, Default)]
 pub struct Sockets {
@@ -122,9 +125,6 @@ pub struct Sockets {
     /// The operators' listener, for monitors.
     pub admin: Option<TcpListener>,
 }
-
-/// The names of our sockets: the receiver's, and the operators' listener's.
-const OWNERS: [&str; 2] = ["server", "admin"];
 
 /// Reason why the sockets that we were handed cannot be used; `Display` says what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use hooklatch_contract::{FindingVerdict, FindingView};
 
+/// Longest time of one look.
+pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(4);
+/// Longest time of a look at every page.
+pub(super) const DEEP_LIMIT: Duration = Duration::from_secs(14);
+
 /// One thing that the doctor looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Check {
@@ -171,11 +176,6 @@ pub fn in_order(mut findings: Vec<FindingView>) -> Vec<FindingView> {
     findings.sort_by_key(place);
     findings
 }
-
-/// Longest time of one look.
-pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(4);
-/// Longest time of a look at every page.
-pub(super) const DEEP_LIMIT: Duration = Duration::from_secs(14);
 
 /// The findings of a look, or that there was no answer in time, or why there is none.
 pub(crate) async fn bounded<T, E: std::fmt::Display>(

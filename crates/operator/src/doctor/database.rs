@@ -22,6 +22,27 @@ use hooklatch_store::{
     WitnessWord,
 };
 
+/// Length of the log. Bytes.
+const WAL_BYTES: u64 = 256 << 20;
+/// A file of this length of which more than half is free. Bytes.
+const FILE_BYTES: i64 = 1 << 30;
+/// Room that is left on the disk, below which it is a warning, and a failure. Bytes.
+const FREE_BYTES: [u64; 2] = [2 << 30, 256 << 20];
+/// These as parts of the disk. Percent.
+const FREE_PERCENT: [u64; 2] = [10, 2];
+
+/// Dead rows that are many, if they are more than the live ones.
+const DEAD_N: i64 = 100_000;
+/// Ages of transaction ids: of two thousand million the database stops.
+const IDS_N: [i64; 2] = [500_000_000, 1_500_000_000];
+/// A transaction that is open for so long keeps dead rows alive. Seconds.
+const OLDEST_S: i64 = 900;
+/// WAL that is kept for a slot without a reader. Bytes.
+const HELD_BYTES: [i64; 2] = [4 << 30, 32 << 30];
+/// A row takes up less than a page; a table of this length with more for each is empty in the main. Bytes.
+const ROW_BYTES: i64 = 16 << 10;
+const TABLE_BYTES: i64 = 256 << 20;
+
 /// Findings about the database of this store. Nothing in it is changed.
 pub async fn database(
     store: &Store,
@@ -88,15 +109,6 @@ async fn of_pages(store: &Store) -> Vec<FindingView> {
     };
     bounded(PAGES, DEEP_LIMIT, store.checkup_pages(), judged).await
 }
-
-/// Length of the log. Bytes.
-const WAL_BYTES: u64 = 256 << 20;
-/// A file of this length of which more than half is free. Bytes.
-const FILE_BYTES: i64 = 1 << 30;
-/// Room that is left on the disk, below which it is a warning, and a failure. Bytes.
-const FREE_BYTES: [u64; 2] = [2 << 30, 256 << 20];
-/// These as parts of the disk. Percent.
-const FREE_PERCENT: [u64; 2] = [10, 2];
 
 fn file(state: &FileState) -> Vec<FindingView> {
     let wal_bytes = std::fs::metadata(beside(&state.path, "-wal")).map_or(0, |found| found.len());
@@ -237,18 +249,6 @@ fn schema(parts: &SchemaParts) -> Vec<FindingView> {
         SCHEMA.well(format!("{} tables, indexes and triggers as the migrations make them", parts.fine_n))
     })
 }
-
-/// Dead rows that are many, if they are more than the live ones.
-const DEAD_N: i64 = 100_000;
-/// Ages of transaction ids: of two thousand million the database stops.
-const IDS_N: [i64; 2] = [500_000_000, 1_500_000_000];
-/// A transaction that is open for so long keeps dead rows alive. Seconds.
-const OLDEST_S: i64 = 900;
-/// WAL that is kept for a slot without a reader. Bytes.
-const HELD_BYTES: [i64; 2] = [4 << 30, 32 << 30];
-/// A row takes up less than a page; a table of this length with more for each is empty in the main. Bytes.
-const ROW_BYTES: i64 = 16 << 10;
-const TABLE_BYTES: i64 = 256 << 20;
 
 fn tables(state: &ServerState) -> Vec<FindingView> {
     let mut found = Vec::new();

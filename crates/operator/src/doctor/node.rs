@@ -25,6 +25,9 @@ pub(super) const SEEN_MS: i64 = 60_000;
 /// Parts of the limit of open files. Percent.
 const FILES_PERCENT: [u64; 2] = [70, 90];
 
+/// Longest time of one handshake with a destination; all are made at once.
+const SHAKE_LIMIT: Duration = Duration::from_secs(3);
+
 /// Findings about a certificate that ends then; `subject` says whose.
 pub fn days_left(check: Check, subject: &str, not_after_s: i64, now_ms: UnixMs) -> FindingView {
     let left_s = not_after_s.saturating_sub(now_ms / 1_000);
@@ -123,9 +126,6 @@ pub(crate) fn ready(amiss: &[&'static str]) -> FindingView {
     SERVER.failure(amiss.join(", ")).cure("its log says why; /readyz is 503 until then")
 }
 
-/// Longest time of one handshake with a destination; all are made at once.
-const SHAKE_LIMIT: Duration = Duration::from_secs(3);
-
 /// What the doctor needs of a node.
 pub struct DoctorParts {
     pub store: Store,
@@ -180,10 +180,7 @@ impl NodeDoctor {
             names(parts.hosts.clone()),
             bounded(HANDSHAKES, LOOK_LIMIT, shaken, |looked| handshakes(&looked, now_ms)),
         );
-        for more in [seen, late, of_database, of_names, of_tls] {
-            findings.extend(more);
-        }
-        findings
+        [findings, seen, late, of_database, of_names, of_tls].concat()
     }
 
     /// True in `serve --dev`.

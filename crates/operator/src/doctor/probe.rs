@@ -23,6 +23,39 @@ const GOOD_FOR_MS: i64 = 120_000;
 /// Longest token that is looked at. Bytes.
 const TOKEN_BYTES_MAX: usize = 160;
 
+/// The header that has a probe's token.
+pub(crate) static PROBE_HEADER: HeaderName = HeaderName::from_static("hooklatch-probe");
+/// The name of the same in the query: on the way, one of the two may be lost.
+pub(crate) const PROBE_QUERY: &str = "hooklatch-probe";
+/// Most headers that are listed.
+const HEADERS_N_MAX: usize = 200;
+
+/// A body that writers of JSON write otherwise, in every way of [`ASPECTS`].
+const PLAIN: &str = "{ \"z\" : 1.0,\"a\":\"\\u00e9\\/\",\r\n\t\"a\" : 100000000000000000001, \"m\":[ ] }\n";
+
+pub(super) const ASPECTS: [Aspect; 7] = [
+    Aspect { name: "white space in JSON", content_type: "application/json", body: "{ \"a\" : [ 1 ] }" },
+    Aspect { name: "the order of keys", content_type: "application/json", body: "{\"z\":1,\"a\":2}" },
+    Aspect { name: "escapes in JSON", content_type: "application/json", body: "{\"a\":\"\\u00e9\\/\"}" },
+    Aspect {
+        name: "numbers in JSON",
+        content_type: "application/json",
+        body: "{\"a\":1.0,\"b\":100000000000000000001}",
+    },
+    Aspect { name: "a key that is there twice", content_type: "application/json", body: "{\"a\":1,\"a\":2}" },
+    Aspect { name: "line ends", content_type: "text/plain", body: "one\r\ntwo\nthree\r\n" },
+    Aspect { name: "forms", content_type: "application/x-www-form-urlencoded", body: "b=%7e~+%20&a=%2B&b=" },
+];
+
+/// The size that every sender may be expected to reach. Bytes.
+pub(super) const USUAL_BYTES: u32 = 256 << 10;
+/// Most further providers whose paths are tried.
+const PATHS_N_MAX: usize = 32;
+
+/// Names of headers that are not a sender's to choose.
+const NOT_SENT: [&str; 7] =
+    ["host", "content-length", "content-type", "connection", "transfer-encoding", "user-agent", "expect"];
+
 /// The key of an installation's probes.
 #[derive(Clone)]
 pub struct ProbeKey(Vec<u8>);
@@ -109,13 +142,6 @@ impl AnswerKey {
     }
 }
 
-/// The header that has a probe's token.
-pub(crate) static PROBE_HEADER: HeaderName = HeaderName::from_static("hooklatch-probe");
-/// The name of the same in the query: on the way, one of the two may be lost.
-pub(crate) const PROBE_QUERY: &str = "hooklatch-probe";
-/// Most headers that are listed.
-const HEADERS_N_MAX: usize = 200;
-
 /// The token that a request has, in its header or in its query; `None` for nearly all requests.
 pub(crate) fn probe_token<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let in_header = headers.get(&PROBE_HEADER).and_then(|value| value.to_str().ok());
@@ -188,36 +214,10 @@ pub(super) struct Aspect {
     body: &'static str,
 }
 
-/// A body that writers of JSON write otherwise, in every way of [`ASPECTS`].
-const PLAIN: &str = "{ \"z\" : 1.0,\"a\":\"\\u00e9\\/\",\r\n\t\"a\" : 100000000000000000001, \"m\":[ ] }\n";
-
-pub(super) const ASPECTS: [Aspect; 7] = [
-    Aspect { name: "white space in JSON", content_type: "application/json", body: "{ \"a\" : [ 1 ] }" },
-    Aspect { name: "the order of keys", content_type: "application/json", body: "{\"z\":1,\"a\":2}" },
-    Aspect { name: "escapes in JSON", content_type: "application/json", body: "{\"a\":\"\\u00e9\\/\"}" },
-    Aspect {
-        name: "numbers in JSON",
-        content_type: "application/json",
-        body: "{\"a\":1.0,\"b\":100000000000000000001}",
-    },
-    Aspect { name: "a key that is there twice", content_type: "application/json", body: "{\"a\":1,\"a\":2}" },
-    Aspect { name: "line ends", content_type: "text/plain", body: "one\r\ntwo\nthree\r\n" },
-    Aspect { name: "forms", content_type: "application/x-www-form-urlencoded", body: "b=%7e~+%20&a=%2B&b=" },
-];
-
-/// The size that every sender may be expected to reach. Bytes.
-pub(super) const USUAL_BYTES: u32 = 256 << 10;
-/// Most further providers whose paths are tried.
-const PATHS_N_MAX: usize = 32;
-
 /// The value of a header that signs: long, with all that such headers hold.
 fn header_value(n: usize) -> String {
     format!("t=1795356311,v{n}={}, key=\"a;b\"; x==", "5f1d".repeat(32))
 }
-
-/// Names of headers that are not a sender's to choose.
-const NOT_SENT: [&str; 7] =
-    ["host", "content-length", "content-type", "connection", "transfer-encoding", "user-agent", "expect"];
 
 /// All probes, in the order in which they are sent.
 pub fn plan(view: &ProbeView) -> Vec<ProbeRequest> {

@@ -32,6 +32,20 @@ use hooklatch_core::stop::Leaving;
 use hooklatch_core::types::ClientCertificate;
 use hooklatch_receive::Arrival;
 
+/// Time that a body may take before its rate is looked at.
+const RATE_GRACE: Duration = Duration::from_secs(2);
+
+/// Refusals in a row that are sent at once; each further one is delayed longer than the last, up to a bound. A client
+/// that gets refusals alone thereby has a few of them a second on each connection, and not our processors; a verified
+/// request never waits.
+const REFUSALS_AT_ONCE_N: u32 = 4;
+const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
+const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
+
+/// A body of up to this many bytes usually arrives with its head: hyper skips the part that was not read, and the
+/// connection goes on. Bytes.
+const LEFT_BYTES_MAX: u64 = 8 << 10;
+
 /// Client address of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
@@ -46,20 +60,6 @@ pub(super) struct ConnectionContext {
 /// Marks a response to an authenticated caller. A response with an outcome needs no such mark.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCaller;
-
-/// Time that a body may take before its rate is looked at.
-const RATE_GRACE: Duration = Duration::from_secs(2);
-
-/// Refusals in a row that are sent at once; each further one is delayed longer than the last, up to a bound. A client
-/// that gets refusals alone thereby has a few of them a second on each connection, and not our processors; a verified
-/// request never waits.
-const REFUSALS_AT_ONCE_N: u32 = 4;
-const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
-const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
-
-/// A body of up to this many bytes usually arrives with its head: hyper skips the part that was not read, and the
-/// connection goes on. Bytes.
-const LEFT_BYTES_MAX: u64 = 8 << 10;
 
 /// What a listener serves: the routes of one configuration, and the receiver where it is one. A reload replaces them; a
 /// request keeps those that it began with.

@@ -33,6 +33,26 @@ use hooklatch_core::net::peer_of;
 /// Most characters of a client's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
 
+/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
+const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
+
+/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
+/// Refusals and redirects are responses too.
+const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+/// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
+const PEER_COST: Duration = Duration::from_secs(1);
+const PEER_OWED_MAX: Duration = Duration::from_secs(10);
+/// Cost of a wrong token to all senders together: 60, then ten a second.
+const ALL_COST: Duration = Duration::from_millis(100);
+const ALL_OWED_MAX: Duration = Duration::from_secs(6);
+/// Most peers that are kept in mind; for further ones only the bound for all holds.
+const PEERS_N_MAX: usize = 4_096;
+
 /// Hosts that operators may call us by.
 #[derive(Debug, Clone)]
 pub struct OperatorHosts {
@@ -87,9 +107,6 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }
 
-/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
-const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
-
 /// True when a person follows a link to a page of the console: the browser shows it in place of the page with the link,
 /// which cannot read it. A GET of a page changes nothing.
 fn is_followed_link(request: &Request) -> bool {
@@ -111,14 +128,6 @@ pub fn operators(router: Router, hosts: OperatorHosts) -> Router {
     let guarded = router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator));
     guarded.layer(middleware::map_response(kept_to_itself))
 }
-
-/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
-/// Refusals and redirects are responses too.
-const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-];
 
 async fn kept_to_itself(mut response: Response) -> Response {
     for (name, value) in KEPT_TO_ITSELF {
@@ -206,15 +215,6 @@ fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return Problem::UNAUTHORIZED.into_response() };
     Problem { retry_after_s: Some(wait_s), ..Problem::TOO_MANY_WRONG_TOKENS }.into_response()
 }
-
-/// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
-const PEER_COST: Duration = Duration::from_secs(1);
-const PEER_OWED_MAX: Duration = Duration::from_secs(10);
-/// Cost of a wrong token to all senders together: 60, then ten a second.
-const ALL_COST: Duration = Duration::from_millis(100);
-const ALL_OWED_MAX: Duration = Duration::from_secs(6);
-/// Most peers that are kept in mind; for further ones only the bound for all holds.
-const PEERS_N_MAX: usize = 4_096;
 
 /// Counts wrong operator tokens, by peer and for all together.
 #[derive(Default)]

@@ -57,6 +57,11 @@ const BACKLOG_N: u32 = 4096;
 /// smaller as a rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
 const SEND_BUFFER_BYTES: u32 = 16 * 1024;
 
+/// Files that the process needs besides connections, calls and the database: its log, its clocks, its libraries.
+const OWN_N: usize = 64;
+/// Fewest connections, however little the system gives.
+const CONNECTIONS_N_MIN: usize = 8;
+
 /// Bounds that protect a listener.
 #[derive(Debug)]
 pub struct Limits {
@@ -294,11 +299,6 @@ async fn accept(
         }
     }
 }
-
-/// Files that the process needs besides connections, calls and the database: its log, its clocks, its libraries.
-const OWN_N: usize = 64;
-/// Fewest connections, however little the system gives.
-const CONNECTIONS_N_MIN: usize = 8;
 
 /// Returns how many connections of clients there may be, of `wanted_n`, when `others_n` files are for other things.
 /// Raises the process's limit as far as possible and needed.

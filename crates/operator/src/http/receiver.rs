@@ -55,6 +55,18 @@ const LARGE_GRACE: Duration = Duration::from_millis(500);
 /// Time between two looks at whether another one waits.
 const LARGE_LOOK: Duration = Duration::from_millis(100);
 
+/// The header that a kind reads a verified client certificate from.
+static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
+
+/// The header with the id of the request.
+static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
+
+/// The header of a server that may have fake events; no other server sends it.
+static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
+
+/// The header with the outcome of a verified request.
+pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
+
 /// State of the receiver: all that it needs of the app.
 pub struct ReceiverState {
     pub receiver: Receiver,
@@ -504,18 +516,6 @@ fn response(answer: SenderAnswer) -> Response {
     }
     response
 }
-
-/// The header that a kind reads a verified client certificate from.
-static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
-
-/// The header with the id of the request.
-static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
-
-/// The header of a server that may have fake events; no other server sends it.
-static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
-
-/// The header with the outcome of a verified request.
-pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
 
 /// The key of the answer to a request with a valid token; `None` for nearly all requests.
 pub(crate) fn probed(

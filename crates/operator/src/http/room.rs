@@ -29,6 +29,30 @@ const EVICTING: u64 = u64::MAX - 1;
 /// [`ConnectionSlot::state`]: it is closed. Every other value is the millisecond since when it waits.
 const CLOSED: u64 = u64::MAX;
 
+/// [`ConnectionSlot::signals`]: it is to go.
+const EVICT: u8 = 1;
+/// [`ConnectionSlot::signals`]: the listener stops.
+const STOP: u8 = 2;
+
+/// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
+/// answers already and no verified request.
+pub(super) const GRACE_MS: u64 = 100;
+/// Pause after which a newcomer that found no room looks again for a connection that can be closed.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// One connection of this many is closed at a time, so that several newcomers share the cost of the search.
+const BATCH_PART: usize = 64;
+
+/// Part of the connections that keep memory that is closed at a time, of which each may have little.
+const MEMORY_BATCH_PART: usize = 16;
+/// A part of a request that is kept for less than this is on its way: in a rush of honest senders, no request is thrown
+/// away for another.
+pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
+/// Number of attempts to get memory before a client gets 503: a fifth of a second in all.
+const MEMORY_LOOKS_N: usize = 20;
+
+/// A peer may have this many above its share while some of its connections are being evicted.
+const SHARE_SLACK_N: usize = 8;
+
 /// One connection, as the others in its room see it.
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
 /// it, and newcomers that need a place. `state` is the core. It holds `BUSY` while we work for the peer; else the
@@ -57,11 +81,6 @@ pub(crate) struct ConnectionSlot {
     /// The waker of the task that serves it.
     task: Mutex<Option<Waker>>,
 }
-
-/// [`ConnectionSlot::signals`]: it is to go.
-const EVICT: u8 = 1;
-/// [`ConnectionSlot::signals`]: the listener stops.
-const STOP: u8 = 2;
 
 /// A signal to the task that serves a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,25 +243,6 @@ impl ConnectionSlot {
 pub(crate) fn ms_between(opened: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(EVICTING - 2).saturating_add(1)
 }
-
-/// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
-/// answers already and no verified request.
-pub(super) const GRACE_MS: u64 = 100;
-/// Pause after which a newcomer that found no room looks again for a connection that can be closed.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// One connection of this many is closed at a time, so that several newcomers share the cost of the search.
-const BATCH_PART: usize = 64;
-
-/// Part of the connections that keep memory that is closed at a time, of which each may have little.
-const MEMORY_BATCH_PART: usize = 16;
-/// A part of a request that is kept for less than this is on its way: in a rush of honest senders, no request is thrown
-/// away for another.
-pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
-/// Number of attempts to get memory before a client gets 503: a fifth of a second in all.
-const MEMORY_LOOKS_N: usize = 20;
-
-/// A peer may have this many above its share while some of its connections are being evicted.
-const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.
 pub(crate) struct ConnectionLimiter {

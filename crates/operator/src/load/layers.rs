@@ -31,6 +31,17 @@ pub(super) const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// The file that is read when none is named.
 const USER_FILE: &str = "hooklatch.toml";
 
+/// The source of the values of this layer.
+pub(crate) const DEV_ORIGIN: &str = "serve --dev";
+/// URL of its database, relative to the working directory.
+const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
+/// The path of the built-in destination on the operators' listener.
+const ECHO_PATH: &str = "/dev/echo";
+
+/// Name of the folder that the database of `serve --dev` is in, too.
+const FOLDER: &str = ".hooklatch";
+const FILE: &str = "dev_keys.pem";
+
 /// One layer of keys and values, or all of them.
 pub(super) type Layer = Map<String, Value>;
 
@@ -219,13 +230,6 @@ fn insert(table: &mut Map<String, Value>, parts: &[&str], value: Value) -> bool 
     }
 }
 
-/// The source of the values of this layer.
-pub(crate) const DEV_ORIGIN: &str = "serve --dev";
-/// URL of its database, relative to the working directory.
-const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
-/// The path of the built-in destination on the operators' listener.
-const ECHO_PATH: &str = "/dev/echo";
-
 /// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
 fn dev_layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
     let providers = kinds.iter().filter_map(|kind| {
@@ -292,10 +296,6 @@ fn dev_value(value: Json) -> Value {
     };
     Value::new(Some(&DEV_ORIGIN.to_owned()), kind)
 }
-
-/// Name of the folder that the database of `serve --dev` is in, too.
-const FOLDER: &str = ".hooklatch";
-const FILE: &str = "dev_keys.pem";
 
 /// The keys of the working directory, where one of `kinds` needs any.
 pub fn dev_keys_of_folder(kinds: &[Provider]) -> io::Result<DevKeys> {

@@ -335,8 +335,9 @@ impl Prover<'_> {
     fn routes(&mut self, proven: &Proven<'_>, events: &[IncomingEvent]) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for (n, route) in proven.provider.routes.iter().enumerate() {
-            let is_taken =
-                |event: &&IncomingEvent| event.unreadable.is_none() && takes(route, &event.event_type);
+            let is_taken = |event: &&IncomingEvent| {
+                event.unreadable.is_none() && route.on.iter().any(|on| on.matches(&event.event_type))
+            };
             let taken: Vec<RawEvent> =
                 events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
             let key = format!("providers.{}.routes[{n}]", proven.name);
@@ -536,10 +537,6 @@ fn meant_pointer(spec: &Spec, payload: &Value, pointer: &str) -> Option<String> 
     let mut shorter = prefixes.filter_map(|prefix| pointer.strip_prefix(prefix));
     let found = shorter.find(|rest| payload.pointer(rest).is_some_and(|value| value != payload));
     found.map(str::to_owned).or_else(|| meant_name(payload, pointer))
-}
-
-fn takes(route: &RouteConfig, event_type: &str) -> bool {
-    route.on.iter().any(|pattern| pattern.matches(event_type))
 }
 
 /// True when some type may fit both patterns.

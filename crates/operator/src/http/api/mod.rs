@@ -45,6 +45,14 @@ use hooklatch_receive::idempotency::IdempotencyLayer;
 use hooklatch_receive::{Explainer, TestEvents};
 use hooklatch_store::{ActivityCounts, BulkRules, OperationAct, People, PeopleDoor};
 
+/// The routes whose handlers do not take the `Idempotency-Key` in a transaction of their own.
+const ONCE: [&str; 4] = [
+    "POST /providers/{name}/taught",
+    "POST /providers/{name}/test-events",
+    "POST /tokens",
+    "POST /tokens/{token_id}/revoke",
+];
+
 /// What this node knows of the destination or provider of a name.
 type OfName<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 
@@ -243,14 +251,6 @@ fn facts_of(name: &str) -> Option<&'static RouteFacts> {
     let (method, path) = name.split_once(' ')?;
     ROUTES.iter().find(|facts| facts.method == method && facts.path == path)
 }
-
-/// The routes whose handlers do not take the `Idempotency-Key` in a transaction of their own.
-const ONCE: [&str; 4] = [
-    "POST /providers/{name}/taught",
-    "POST /providers/{name}/test-events",
-    "POST /tokens",
-    "POST /tokens/{token_id}/revoke",
-];
 
 /// Lets a request through whose caller has the role that the contract requires of this route. The problem for an id that
 /// was not found names it.

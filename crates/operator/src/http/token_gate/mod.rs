@@ -31,6 +31,16 @@ use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, Name, Principal, TokenText};
 use hooklatch_store::{StoreError, TokenBook, TokenRow};
 
+/// Time for which the last read is valid.
+const VALID_FOR: Duration = Duration::from_secs(30);
+/// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
+/// Pause between two reads of the tokens, and of the sessions in use.
+const READ_EVERY: Duration = Duration::from_secs(2);
+/// Pause between two notes of which tokens were used.
+const USED_EVERY: Duration = Duration::from_mins(1);
+
 /// The result of checking a token, or a session.
 #[derive(Debug)]
 pub enum Presented {
@@ -45,11 +55,6 @@ pub enum Presented {
     /// The database has not answered for so long that this is unknown.
     Away,
 }
-
-/// Time for which the last read is valid.
-const VALID_FOR: Duration = Duration::from_secs(30);
-/// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
-const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The tokens that are good, and what is remembered of wrong ones.
 pub struct TokenGate {
@@ -216,11 +221,6 @@ fn log_failure(error: &StoreError) {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");
     }
 }
-
-/// Pause between two reads of the tokens, and of the sessions in use.
-const READ_EVERY: Duration = Duration::from_secs(2);
-/// Pause between two notes of which tokens were used.
-const USED_EVERY: Duration = Duration::from_mins(1);
 
 impl TokenGate {
     /// Keeps tokens and sessions known, and notes which tokens were used, until the stop.

@@ -22,6 +22,9 @@ const WANTED_N_MAX: usize = 1_000;
 /// Most sessions that are remembered as missing: a later session will not have the same 256 bits.
 const MISSING_N_MAX: usize = 1_000;
 
+/// Time for which a session is good. Milliseconds.
+pub const SESSION_MS: i64 = 12 * 3_600_000;
+
 /// The known sessions, and presented ones that are not known.
 #[derive(Default)]
 pub(super) struct SessionCache {
@@ -142,9 +145,6 @@ impl SessionMemory {
         self.read_at.is_none_or(|read_at| read_at.elapsed() > VALID_FOR)
     }
 }
-
-/// Time for which a session is good. Milliseconds.
-pub const SESSION_MS: i64 = 12 * 3_600_000;
 
 /// Reason why no session was opened.
 #[derive(Debug, thiserror::Error)]
