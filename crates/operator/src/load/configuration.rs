@@ -15,15 +15,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ::config::ValueKind;
-
 use super::layers::{ConfigSources, DEFAULTS, DEV_ORIGIN, Layer, Settings, toml_layer};
 use super::provider::{ConfiguredNames, provider};
 use super::sections;
 use hooklatch_core::config::{
     Checker, Config, ConfigLayer, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, EffectiveSetting,
     EncryptionConfig, Environment, FetchConfig, Field, Found, KindsFolder, LogConfig, OutboxConfig,
-    ProviderConfig, ReadValue, ReadValues, Table, TracingConfig, mark_of, open_to_all, origin_of,
+    ProviderConfig, ReadValue, ReadValues, Table, TracingConfig, mark_of, open_to_all,
 };
 use hooklatch_core::types::Name;
 use hooklatch_outbox::parse_destination;
@@ -64,7 +62,7 @@ pub fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     kinds_beside(&Settings::of_process(file), own)
 }
 
-/// Does the same as [`kinds`], for the folder in these settings.
+/// The built-in kinds, with those of the folder in these settings and of `own` added or put in their place.
 pub fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     let mut all = hooklatch_receive::providers::builtin();
     let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());
@@ -96,13 +94,10 @@ fn named_twice(own: &[Provider]) -> Vec<KindError> {
 /// is checked; what is wrong with the layers, or with the key, is reported by the load itself.
 fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
     let sources = ConfigSources::of(settings);
-    let root = sources.merged(&[]).ok()?;
-    let ValueKind::Table(kinds) = &root.get("kinds")?.kind else { return None };
-    let folder = kinds.get("folder")?;
-    let ValueKind::String(text) = &folder.kind else { return None };
     let checker = sources.checker();
-    let source = origin_of(folder).unwrap_or_else(|| checker.default_source.clone());
-    (!text.is_empty()).then(|| KindsFolder { path: checker.folder.join(text), source })
+    let folder = Table::root(&checker, sources.merged(&[]).ok()?).peek("kinds")?.peek("folder")?;
+    let text = folder.text().filter(|text| !text.is_empty())?;
+    Some(KindsFolder { path: checker.folder.join(text), source: folder.source })
 }
 
 /// The kind that `provider` is of.

@@ -190,6 +190,7 @@ fn path_name(text: &str) -> Result<Name, Problem> {
 
 /// The handler of each route of the contract, which says the rest about it.
 fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
+    let decide = |act| post(move |id, request| decisions::decide_operation(act, id, request));
     vec![
         ("GET /me", get(records::me)),
         ("GET /events", get(events::list)),
@@ -224,18 +225,9 @@ fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
         ("POST /operations/preview", post(decisions::preview)),
         ("GET /operations/{operation_id}", get(decisions::show_operation)),
         ("GET /operations/{operation_id}/preview", get(decisions::preview_again)),
-        (
-            "POST /operations/{operation_id}/approve",
-            post(|id, request| decisions::decide_operation(OperationAct::Approve, id, request)),
-        ),
-        (
-            "POST /operations/{operation_id}/continue",
-            post(|id, request| decisions::decide_operation(OperationAct::Continue, id, request)),
-        ),
-        (
-            "POST /operations/{operation_id}/cancel",
-            post(|id, request| decisions::decide_operation(OperationAct::Cancel, id, request)),
-        ),
+        ("POST /operations/{operation_id}/approve", decide(OperationAct::Approve)),
+        ("POST /operations/{operation_id}/continue", decide(OperationAct::Continue)),
+        ("POST /operations/{operation_id}/cancel", decide(OperationAct::Cancel)),
         ("GET /settings", get(records::settings)),
         ("GET /doctor", get(providers::doctor)),
         ("POST /probes", post(providers::make_probe)),
