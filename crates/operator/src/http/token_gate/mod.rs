@@ -4,7 +4,7 @@
 //! No request waits for the database before it is authenticated. The tokens are read again every two seconds, at once
 //! when this node makes or revokes one, and when an unknown token is presented, once a second at most. So a token that
 //! is revoked on another node is refused here within that and the time of a read; while the database does not answer,
-//! within [`VALID_FOR`], after which no token made at run time is valid until it answers. Tokens of the configuration
+//! within 30 s, after which no token made at run time is valid until it answers. Tokens of the configuration
 //! are valid whatever the database does.
 
 mod sessions;
