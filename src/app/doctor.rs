@@ -10,8 +10,8 @@ use hooklatch_core::stop::Stop;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
 use hooklatch_operator::http::api::ProbeFacts;
-use hooklatch_operator::http::files::{self, OpenFiles};
 use hooklatch_operator::http::operator::Readiness;
+use hooklatch_operator::http::{OpenFiles, fit_n};
 use hooklatch_outbox::NodeCalls;
 use hooklatch_receive::admit::AdmitContext;
 use hooklatch_store::{NODE_SEEN_EVERY, Store};
@@ -29,7 +29,7 @@ impl App {
         let of_files = move || {
             let OpenFiles { n, n_max } = OpenFiles::of_process();
             let (open_n, open_n_max) = (n.unwrap_or(0), n_max.unwrap_or(u64::MAX));
-            let fit_n = files::fit_n(wanted_n, others_n) as u64;
+            let fit_n = fit_n(wanted_n, others_n) as u64;
             FileFacts { open_n, open_n_max, wanted_n: wanted_n as u64, fit_n }
         };
         let tls = [("receiver", &config.server.tls), ("operator", &config.admin.tls)];

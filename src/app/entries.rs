@@ -13,8 +13,7 @@ use hooklatch_core::config::{DestinationConfig, ProviderConfig, RetryConfig};
 use hooklatch_core::mistakes::Mistake;
 use hooklatch_core::types::Name;
 use hooklatch_operator::http::api::{ApiState, DestinationFacts, ProviderFacts};
-use hooklatch_operator::http::keys;
-use hooklatch_operator::http::operator::Readiness;
+use hooklatch_operator::http::operator::{self, Readiness};
 use hooklatch_operator::http::token_gate::TokenGate;
 use hooklatch_outbox::NodeCalls;
 use hooklatch_receive::admit::{
@@ -175,7 +174,7 @@ impl App {
                 woken.wake_retries.notify_one();
                 woken.wake_pauses.notify_one();
             }),
-            once: keys::once(admission.store.clone(), self.clock.clone()),
+            once: operator::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
             gate,
             destinations: self.destination_facts(),

@@ -22,7 +22,7 @@ use hooklatch_operator::http::api::ApiState;
 use hooklatch_operator::http::guard::{self, OperatorHosts};
 use hooklatch_operator::http::operator::OperatorState;
 use hooklatch_operator::http::receiver::ReceiverState;
-use hooklatch_operator::http::{self, Front, Limits, Listener, OriginRule, Routes, echo};
+use hooklatch_operator::http::{self, Limits, Listener, OriginRule, Routes, echo};
 use hooklatch_receive::Receiver;
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
@@ -47,8 +47,7 @@ impl App {
     /// The router of the receiver.
     pub(super) fn receiver_routes(&self, receiver: Receiver, installation_id: &Uuid) -> Routes {
         let state = self.receiver_state(receiver, installation_id);
-        let guarded = |router| if self.has_echo { guard::without_browsers(router) } else { router };
-        Routes::receiver(state, guarded)
+        Routes::receiver(state, self.has_echo.then_some(guard::without_browsers as fn(Router) -> Router))
     }
 
     /// Serves webhooks until the stop.
@@ -58,8 +57,7 @@ impl App {
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let front = if self.has_echo { Front::routed(routes) } else { Front::receiver(routes) };
-        Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
+        Ok(spawn(served(listener, routes, self.limits("receiver")?, stop)))
     }
 
     /// The router of the operator side.
@@ -88,7 +86,7 @@ impl App {
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        Ok(spawn(served(listener, Front::routed(routes), self.limits("operator")?, stop)))
+        Ok(spawn(served(listener, routes, self.limits("operator")?, stop)))
     }
 
     /// The state of the console.
@@ -130,7 +128,7 @@ impl App {
         let connections_n_max = if name == "operator" {
             wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
         } else {
-            let fit_n = http::files::connections_n(wanted_n, self.files_n());
+            let fit_n = http::connections_n(wanted_n, self.files_n());
             if fit_n < wanted_n {
                 warn!(
                     wanted_n,
@@ -152,20 +150,20 @@ impl App {
             requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
             tls: tls.map(Arc::new),
-            origin: Arc::new(origin),
+            origin,
         })
     }
 }
 
 /// Serves until the stop, and reads the listener's certificate again when it changes.
-async fn served(listener: Listener, front: Front, limits: Limits, stop: Stop) {
+async fn served(listener: Listener, routes: Current<Routes>, limits: Limits, stop: Stop) {
     let tls = limits.tls.clone();
     let watched = async {
         if let Some(tls) = tls {
             tls.watch(stop.clone()).await;
         }
     };
-    tokio::join!(http::serve(listener, front, limits, stop.clone()), watched);
+    tokio::join!(http::serve(listener, routes, limits, stop.clone()), watched);
 }
 
 /// Listens on `lent` where that is open already, else on `addr`; an error names the address.

@@ -121,7 +121,7 @@ impl ManagerStatus {
     /// Reports what changed. `READY` is reported once, when traffic may arrive.
     fn update(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
         let away: Vec<&str> =
-            now.parts().into_iter().filter_map(|(name, is_there)| (!is_there).then_some(name)).collect();
+            now.parts().into_iter().filter_map(|(name, _, is_there)| (!is_there).then_some(name)).collect();
         let status = if away.is_empty() {
             format!("ready: receiver on {}, operators on {}", running.receiver_addr, running.admin_addr)
         } else {

@@ -24,7 +24,7 @@ use hooklatch_core::figures::plural;
 use hooklatch_core::net::{client_builder, read_capped};
 use hooklatch_core::types::Clock;
 use hooklatch_operator::doctor::{
-    self, CONFIG, PLAIN, ProbeHeard, ProbeRequest, SERVER, days_left, judge, plan,
+    self, CONFIG, PLAIN, ProbeRequest, ProbeResponse, SERVER, days_left, judge, plan,
 };
 use hooklatch_operator::load::{Kinds, Loaded, Settings, load};
 use hooklatch_operator::setup;
@@ -116,7 +116,7 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// The result of one probe, and the end of the certificate that the server presented.
 struct Sent {
-    outcome: ProbeHeard,
+    outcome: ProbeResponse,
     not_after_s: Option<i64>,
 }
 
@@ -124,16 +124,16 @@ struct Sent {
 async fn outside(view: &ProbeView, ca: Option<&Path>) -> anyhow::Result<Vec<FindingView>> {
     let client = probe_client(ca)?;
     let until = Instant::now() + ALL_LIMIT;
-    let mut probes: Vec<(ProbeRequest, ProbeHeard)> = Vec::new();
+    let mut probes: Vec<(ProbeRequest, ProbeResponse)> = Vec::new();
     let mut not_after_s = None;
     for request in plan(view) {
         let sent = if Instant::now() < until {
             send(&client, &request).await
         } else {
-            Sent { outcome: ProbeHeard::Failed("no time was left for it".to_owned()), not_after_s: None }
+            Sent { outcome: ProbeResponse::Failed("no time was left for it".to_owned()), not_after_s: None }
         };
         not_after_s = not_after_s.or(sent.not_after_s);
-        let is_lost = probes.is_empty() && matches!(sent.outcome, ProbeHeard::Failed(_));
+        let is_lost = probes.is_empty() && matches!(sent.outcome, ProbeResponse::Failed(_));
         probes.push((request, sent.outcome));
         if is_lost {
             // The other probes would not arrive either.
@@ -164,7 +164,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let began = Instant::now();
     let response = match request.send().await {
         Ok(response) => response,
-        Err(error) => return Sent { outcome: ProbeHeard::Failed(why(error)), not_after_s: None },
+        Err(error) => return Sent { outcome: ProbeResponse::Failed(why(error)), not_after_s: None },
     };
     let status = response.status().as_u16();
     let location = response.headers().get("location").and_then(|value| value.to_str().ok());
@@ -173,13 +173,13 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let not_after_s =
         response.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate).and_then(end_of);
     let outcome = match read_capped(response, ANSWER_BYTES_MAX).await {
-        Ok(body) => ProbeHeard::Answer {
+        Ok(body) => ProbeResponse::Answer {
             status,
             location,
             body: body.unwrap_or_default(),
             took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         },
-        Err(error) => ProbeHeard::Failed(why(error)),
+        Err(error) => ProbeResponse::Failed(why(error)),
     };
     Sent { outcome, not_after_s }
 }

@@ -13,6 +13,7 @@ on_both!(
     what_several_nodes_counted_adds_up,
     counts_are_read_by_the_hour_or_by_the_day,
     a_token_sees_what_was_counted_within_its_scope_alone,
+    a_list_of_a_provider_that_does_not_exist_is_empty,
 );
 
 const HOUR_MS: i64 = 3_600_000;
@@ -139,6 +140,30 @@ async fn a_token_sees_what_was_counted_within_its_scope_alone(database: &Databas
         ("?minutes_n=1", 400),
     ] {
         assert_eq!(ann.get(&format!("/activity{query}")).await.status, status, "{query}");
+    }
+    app.running.stop().await;
+}
+
+/// A filter finds what there is, whether or not something of that name is configured: rows of a removed provider are
+/// found by its name, and a name that nothing has finds none.
+async fn a_list_of_a_provider_that_does_not_exist_is_empty(database: &Database) {
+    let app = start(database).await;
+    assert_eq!(app.event("a", "paid", 1).await, "accepted");
+    until_done(&app, 1).await;
+    let vic = Operator::new(app.running.admin_addr, "viewer-token-0123456789");
+    for (path, list) in [
+        ("/events?provider=nope", "items"),
+        ("/messages?provider=nope", "items"),
+        ("/messages?destination=nope", "items"),
+        ("/lanes?destination=nope", "items"),
+        ("/rejected?provider=nope", "items"),
+        ("/statistics?provider=nope", "minutes"),
+        ("/activity?provider=nope", "requests"),
+        ("/activity?provider=nope", "attempts"),
+        ("/activity?destination=nope", "attempts"),
+    ] {
+        let Answer { status, body, .. } = vic.get(path).await;
+        assert_eq!((status, &body[list]), (200, &json!([])), "{path}");
     }
     app.running.stop().await;
 }

@@ -1,6 +1,7 @@
 //! The built binary from outside: what it prints, where, and its exit codes (0 fine, 1 not fine, 2 usage).
 
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -90,6 +91,17 @@ fn check_says_everything_at_once_even_what_only_the_kind_knows() {
     assert_eq!(report["problems"][0]["key"], "providers.adyen.secrets");
     assert_eq!(report["problems"][1]["value"], "x");
     assert!(report["problems"].as_array().unwrap().len() == 2 && report["problems"][1]["remedy"].is_string());
+}
+
+#[test]
+fn a_variable_that_is_not_utf8_is_a_problem_with_its_name() {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+    let text = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    command.arg("check").env("HOOKLATCH__SERVER__NAME", text).env("LESSCHARSET", text);
+    let ran = ran(&command.current_dir(place.0.path()).output().unwrap());
+    let want = "HOOKLATCH__SERVER__NAME: is not UTF-8; write the variable in UTF-8, or unset it";
+    assert!(ran.code == 1 && ran.err.contains(want) && !ran.err.contains("LESSCHARSET"), "{}", ran.err);
 }
 
 #[test]

@@ -15,6 +15,7 @@ on_both!(
     a_reload_puts_secrets_routes_destinations_and_tokens_in_force,
     a_reload_that_fails_changes_nothing_and_says_why,
     a_provider_or_destination_that_something_waits_for_is_not_removed,
+    activity_counts_are_kept_over_a_reload_that_removes_a_provider,
     reloads_under_load_refuse_no_event_and_make_each_call_once,
 );
 
@@ -228,6 +229,39 @@ async fn a_provider_or_destination_that_something_waits_for_is_not_removed(datab
             .await
             .unwrap();
     }
+    assert!(server.terminate(), "in order");
+}
+
+async fn activity_counts_are_kept_over_a_reload_that_removes_a_provider(database: &Database) {
+    let shop = "[providers.shop]\nkind = \"stripe\"\nsecrets = [{ file = \"secret\" }]\n";
+    let mut server = started(database, shop).await;
+    let counted = async |want: [u64; 2]| {
+        let (status, text) = asked(&server, "/v1/activity", TOKENS[0]).await;
+        assert_eq!(status, 200, "{text}");
+        let view: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let sum = |name: &str| -> u64 {
+            let is_it = |one: &&serde_json::Value| one["name"] == name && one["outcome"] == "accepted";
+            let counts = view["requests"].as_array().unwrap().iter().filter(is_it);
+            counts.map(|one| one["counted_n"].as_u64().unwrap()).sum()
+        };
+        assert_eq!(["stripe", "shop"].map(sum), want, "{text}");
+    };
+    for provider in ["stripe", "shop"] {
+        assert_eq!(sent(&server, provider, "evt_1", SECRET).await, 200);
+    }
+    counted([1, 1]).await;
+    edit(&server, shop, "");
+    let line = reload(&server).await;
+    assert!(line.contains("reloaded the configuration"), "{line}");
+    assert_eq!(sent(&server, "shop", "evt_2", SECRET).await, 404);
+    assert_eq!(sent(&server, "stripe", "evt_2", SECRET).await, 200);
+    counted([2, 1]).await;
+    // When it comes back, it counts on from there.
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config + shop).unwrap();
+    reload(&server).await;
+    assert_eq!(sent(&server, "shop", "evt_2", SECRET).await, 200);
+    counted([2, 2]).await;
     assert!(server.terminate(), "in order");
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::numbers::number;
 use hooklatch_core::disk::{DiskRoom, beside};
-use hooklatch_operator::http::files::OpenFiles;
+use hooklatch_operator::http::OpenFiles;
 
 /// Ticks of a second in /proc: `USER_HZ`, which is 100 wherever Rust has a Linux target.
 const TICKS_PER_S: u64 = 100;

@@ -72,6 +72,11 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check(&scoped("destinations = \"billing\""), "admin.tokens[0].destinations", "wanted a list");
     check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
     check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    for empty in ["", " "] {
+        let text = format!("[database]\nurl = \"{empty}\"");
+        check(&text, "database.url", "is empty");
+        check(&text, "database.url", "write sqlite://PATH");
+    }
     check("[database]\nurl = \"sqlite://~/hooklatch.db\"", "database.url", "only a shell replaces `~`");
     check("[database]\nurl = \"sqlite:///\"", "database.url", "names the folder `/`, wanted a file");
     check("[database]\nurl = \"sqlite://data/\"", "database.url", "such as sqlite://data/hooklatch.db");

@@ -35,5 +35,5 @@ fn routes_reach_the_store_through_people_alone() {
         }
     }
     let strays: Vec<String> = strays.into_iter().collect();
-    nothing("these hold a store: use `Asking(people)`", &strays);
+    nothing("these hold a store: use `Caller::people`", &strays);
 }

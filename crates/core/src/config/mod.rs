@@ -32,12 +32,12 @@ pub use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, orig
 pub use report::{
     ConfigProblem, EffectiveSetting, Environment, ReadValue, ReadValues, SettingLayer, mark_of,
 };
-pub use secret::{SECRET_FORMS, Secret, open_to_all};
+pub use secret::{SECRET_FORMS, Secret, is_secret_place, open_to_all};
 pub use sections::{
-    ACTIVITY_DAYS, AdminConfig, AdminToken, BODY_BYTES, DAYS_MAX, DEV_TOKEN, DatabaseConfig, ENDLESS_DAYS,
-    EdgeConfig, EncryptionConfig, EncryptionKey, FetchConfig, ForwardedHeader, IdsKept, InboundTraces,
-    KindsFolder, ListenerTlsConfig, LogConfig, LogFormat, OutboxConfig, PoolingConfig, RetentionConfig,
-    ServerConfig, TracingConfig,
+    ACTIVITY_DAYS, AdminConfig, AdminToken, BODY_BYTES, DATABASE_URL_FORMS, DAYS_MAX, DEV_TOKEN,
+    DatabaseConfig, ENDLESS_DAYS, EdgeConfig, EncryptionConfig, EncryptionKey, FetchConfig, ForwardedHeader,
+    IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig, LogFormat, OutboxConfig,
+    PoolingConfig, RetentionConfig, ServerConfig, TracingConfig,
 };
 pub use value::{Keyword, UrlRule, entry_name, http_url, private_hosts, proxy};
 

@@ -7,6 +7,7 @@
 //! here without itself. Of a text that looks like more than it says, the part that may open something is left out.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::reader::ENV_PREFIX;
 use crate::mistakes::Mistake;
 
 /// One thing that is wrong, where, and what to do about it.
@@ -65,37 +67,59 @@ impl ConfigProblem {
 
 /// The environment variables of a process. It does not print their values.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    unreadable: Vec<String>,
+}
 
 impl Environment {
-    /// The environment that this process was started with. Variables that are not Unicode cannot be named by a config.
+    /// The environment that this process was started with.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn of_process() -> Self {
-        std::env::vars_os()
-            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
-            .collect()
+        Self::of(std::env::vars_os())
+    }
+
+    /// Variables that are not Unicode cannot be named by a config; those that override a key are noted.
+    fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let mut all = Self::default();
+        for (name, text) in variables {
+            let shown = name.to_string_lossy().into_owned();
+            match (name.into_string(), text.into_string()) {
+                (Ok(name), Ok(text)) => drop(all.variables.insert(name, text)),
+                _ if shown.starts_with(ENV_PREFIX) => all.unreadable.push(shown),
+                _ => {}
+            }
+        }
+        all
     }
 
     /// Every variable, by name.
     pub fn all(&self) -> &BTreeMap<String, String> {
-        &self.0
+        &self.variables
+    }
+
+    /// The variables that override a key and are not Unicode.
+    pub fn unreadable(&self) -> impl Iterator<Item = ConfigProblem> {
+        self.unreadable.iter().map(|name| {
+            ConfigProblem::new(name, "", "is not UTF-8", "write the variable in UTF-8, or unset it")
+        })
     }
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.variables.get(name).map(String::as_str)
     }
 }
 
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().collect())
+        Self { variables: pairs.into_iter().collect(), unreadable: Vec::new() }
     }
 }
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }
 
@@ -260,6 +284,8 @@ fn host_of(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -303,5 +329,21 @@ mod tests {
             (Some(r#""plain \"quoted\"""#), Some(r#""/etc/key.pem""#))
         );
         assert_eq!((text("a.url"), text("a.both")), (Some("\"https://a/\""), None));
+    }
+
+    #[test]
+    fn a_variable_that_is_not_unicode_is_a_problem_where_it_overrides_a_key() {
+        let pair =
+            |name: &[u8], text: &[u8]| (OsString::from_vec(name.to_vec()), OsString::from_vec(text.to_vec()));
+        let found = Environment::of([
+            pair(b"HOOKLATCH__SERVER__NAME", b"caf\xe9"),
+            pair(b"HOOKLATCH__LOG__\xff", b"x"),
+            pair(b"HOOKLATCH__LOG__FILTER", b"info"),
+            pair(b"LESSCHARSET", b"\xff"),
+        ]);
+        assert_eq!(found.all().keys().collect::<Vec<_>>(), ["HOOKLATCH__LOG__FILTER"]);
+        let problems: Vec<String> = found.unreadable().map(|problem| problem.to_string()).collect();
+        let want = |name: &str| format!("{name}: is not UTF-8; write the variable in UTF-8, or unset it");
+        assert_eq!(problems, [want("HOOKLATCH__SERVER__NAME"), want("HOOKLATCH__LOG__\u{fffd}")]);
     }
 }

@@ -179,6 +179,12 @@ fn from_path(field: &Field<'_>, path: PathBuf, remedy: String) -> Found {
     Ok(text)
 }
 
+/// True for the keys of a table that names the place of a secret, such as `{ env = "NAME" }`: it is one value.
+pub fn is_secret_place<'k>(keys: impl IntoIterator<Item = &'k String>) -> bool {
+    let mut keys = keys.into_iter().peekable();
+    keys.peek().is_some() && keys.all(|key| PLACES.contains(&key.as_str()))
+}
+
 /// True for a text that is `{ env = "NAME" }` or another place of a secret, as TOML writes it.
 fn is_reference(text: &str) -> bool {
     let table = text.trim_start().starts_with('{').then(|| toml_value("", text)).flatten();

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use ::config::ValueKind;
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use reqwest::Url;
@@ -359,8 +360,16 @@ keywords! {
     }
 }
 
+/// The ways to write the URL of a database, as a remedy.
+pub const DATABASE_URL_FORMS: &str =
+    "write sqlite://PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE, or several HOST:PORT between commas";
+
 fn database_url(table: &mut Table<'_>, key: &'static str) -> String {
     let url = table.take(key).and_then(|field| {
+        if matches!(&field.value.kind, ValueKind::String(text) if text.trim().is_empty()) {
+            field.problem("is empty", DATABASE_URL_FORMS);
+            return None;
+        }
         let secret = field.secret()?;
         field.checker.found().read.database_url(&field.key, secret.reveal());
         Some(secret.reveal().to_owned())

@@ -1,6 +1,14 @@
-//! The list of checks, and how a finding is made of one. docs/doctor.md has the same list.
+//! The list of checks, how a finding is made of one, and the time limit of each: a check that hangs does not hold up the
+//! findings of the others. docs/doctor.md has the same list.
+
+use std::time::Duration;
 
 use hooklatch_contract::{FindingVerdict, FindingView};
+
+/// Longest time of one look.
+pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(4);
+/// Longest time of a look at every page.
+pub(super) const DEEP_LIMIT: Duration = Duration::from_secs(14);
 
 /// One thing that the doctor looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,11 +177,26 @@ pub fn in_order(mut findings: Vec<FindingView>) -> Vec<FindingView> {
     findings
 }
 
+/// The findings of a look, or that there was no answer in time, or why there is none.
+pub(crate) async fn bounded<T, E: std::fmt::Display>(
+    check: Check,
+    limit: Duration,
+    look: impl Future<Output = Result<T, E>>,
+    judged: impl FnOnce(T) -> Vec<FindingView>,
+) -> Vec<FindingView> {
+    match tokio::time::timeout(limit, look).await {
+        Ok(Ok(found)) => judged(found),
+        Ok(Err(why)) => vec![check.unknown(format!("could not be asked: {why}"))],
+        Err(_) => vec![check.unknown(format!("no answer within {} s", limit.as_secs()))],
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::collections::BTreeSet;
 
-    use super::*;
+    use hooklatch_contract::FindingVerdict;
 
     #[test]
     fn the_page_lists_every_check_with_its_bounds() {
@@ -200,6 +223,16 @@ mod tests {
             let found = DISK.graded("x", (is_warning, is_failure), "make room");
             assert_eq!((found.verdict, found.remedy.is_some()), (want, want != FindingVerdict::Well));
             assert_eq!(found.meaning.is_some(), found.is_bad());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_hangs_or_fails_is_unknown_and_no_more() {
+        let never =
+            bounded(DISK, LOOK_LIMIT, std::future::pending::<Result<(), String>>(), |()| Vec::new()).await;
+        let failed = bounded(DISK, LOOK_LIMIT, async { Err::<(), _>("gone") }, |()| Vec::new()).await;
+        for (found, words) in [(never, "no answer within 4 s"), (failed, "could not be asked: gone")] {
+            assert_eq!((found[0].verdict, found[0].found.as_str()), (FindingVerdict::Unknown, words));
         }
     }
 }

@@ -1,10 +1,21 @@
-//! One node: its files, certificates, configuration and version; and how far pruning is.
+//! Examines a node that runs: its files, certificates, configuration and version, how far pruning is, and all looks of
+//! the other files at once.
 
-use super::check::{CERTIFICATES, CONFIG, Check, FILES, NODES, RETENTION, SERVER, or_well};
+use std::time::Duration;
+
+use super::check::{
+    CERTIFICATES, CONFIG, Check, FILES, HANDSHAKES, LOOK_LIMIT, NODES, RETENTION, SERVER, bounded, or_well,
+};
+use super::database::database;
+use super::destinations::{handshakes, names};
 use hooklatch_contract::FindingView;
+use hooklatch_core::config::{DatabaseConfig, ListenerTlsConfig, RetentionConfig};
 use hooklatch_core::figures::{grouped, plural};
-use hooklatch_core::types::UnixMs;
-use hooklatch_store::NodeSeen;
+use hooklatch_core::tls;
+use hooklatch_core::types::{Clock, UnixMs};
+use hooklatch_outbox::NodeCalls;
+use hooklatch_receive::retention::overdue;
+use hooklatch_store::{NodeSeen, Store};
 
 const DAY_MS: i64 = 86_400_000;
 /// Validity that is left of a certificate. Days.
@@ -13,6 +24,9 @@ pub(super) const DAYS_LEFT: i64 = 14;
 pub(super) const SEEN_MS: i64 = 60_000;
 /// Parts of the limit of open files. Percent.
 const FILES_PERCENT: [u64; 2] = [70, 90];
+
+/// Longest time of one handshake with a destination; all are made at once.
+const SHAKE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Findings about a certificate that ends then; `subject` says whose.
 pub fn days_left(check: Check, subject: &str, not_after_s: i64, now_ms: UnixMs) -> FindingView {
@@ -110,6 +124,74 @@ pub(crate) fn ready(amiss: &[&'static str]) -> FindingView {
         return SERVER.well("ready");
     }
     SERVER.failure(amiss.join(", ")).cure("its log says why; /readyz is 503 until then")
+}
+
+/// What the doctor needs of a node.
+pub struct DoctorParts {
+    pub store: Store,
+    pub clock: Clock,
+    /// The calls of the node.
+    pub calls: NodeCalls,
+    /// True in `serve --dev`, where what is open is meant to be.
+    pub is_dev: bool,
+    pub database: DatabaseConfig,
+    pub retention: RetentionConfig,
+    pub lease_ms: u64,
+    /// Warnings of the configuration.
+    pub warnings: Vec<String>,
+    /// Our listeners that have certificates.
+    pub listeners: Vec<(&'static str, ListenerTlsConfig)>,
+    /// Destinations with the hosts and ports that they are called at.
+    pub hosts: Vec<(String, String, u16)>,
+    /// Counts open files.
+    pub files: Box<dyn Fn() -> FileFacts + Send + Sync>,
+    /// Lists what is wrong with the node.
+    pub amiss: Box<dyn Fn() -> Vec<&'static str> + Send + Sync>,
+}
+
+/// The doctor of one node.
+pub struct NodeDoctor(DoctorParts);
+
+impl NodeDoctor {
+    pub fn new(parts: DoctorParts) -> Self {
+        Self(parts)
+    }
+
+    /// Findings about the whole: the node and the database.
+    pub async fn examine(&self, is_deep: bool) -> Vec<FindingView> {
+        let parts = &self.0;
+        let (clock, store) = (&parts.clock, &parts.store);
+        let now_ms = clock.now_ms();
+        let mut findings = vec![ready(&(parts.amiss)())];
+        findings.extend(warnings(&parts.warnings));
+        let end = |(name, files): &(&'static str, ListenerTlsConfig)| {
+            let end = tls::server_config(files).map(|made| made.not_after_s);
+            (*name, end.map_err(|mistake| mistake.why))
+        };
+        findings.extend(certificates(&parts.listeners.iter().map(end).collect::<Vec<_>>(), now_ms));
+        findings.extend(files((parts.files)()));
+        let every_ms = parts.retention.every_ms;
+        let late = overdue(store, clock, &parts.retention);
+        let shaken = async { Ok::<_, std::convert::Infallible>(parts.calls.handshakes(SHAKE_LIMIT).await) };
+        let (seen, late, of_database, of_names, of_tls) = tokio::join!(
+            bounded(NODES, LOOK_LIMIT, store.node_list(now_ms), |seen| nodes(&seen, self.node())),
+            bounded(RETENTION, LOOK_LIMIT, late, |late_ms| retention(&late_ms, every_ms)),
+            database(store, &parts.database, (clock, parts.lease_ms), is_deep),
+            names(parts.hosts.clone()),
+            bounded(HANDSHAKES, LOOK_LIMIT, shaken, |looked| handshakes(&looked, now_ms)),
+        );
+        [findings, seen, late, of_database, of_names, of_tls].concat()
+    }
+
+    /// True in `serve --dev`.
+    pub fn is_dev(&self) -> bool {
+        self.0.is_dev
+    }
+
+    /// Name of the node.
+    pub fn node(&self) -> &str {
+        self.0.calls.node()
+    }
 }
 
 #[cfg(test)]

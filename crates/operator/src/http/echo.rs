@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::reply::json_reply;
+use super::error::json_reply;
 
 /// Most keys that it remembers.
 const CALLS_N_MAX: usize = 200;
@@ -88,12 +88,12 @@ impl EchoState {
     /// Counts a call, which acts once per key; `true` when it acted now.
     fn remember(&self, call: EchoCall) -> bool {
         let mut memory = self.memory();
-        if let Some(known) =
-            memory.calls.iter_mut().find(|known| known.idempotency_key == call.idempotency_key)
+        if let Some(before) =
+            memory.calls.iter_mut().find(|before| before.idempotency_key == call.idempotency_key)
         {
-            let acts_now = known.effects_n < call.effects_n;
-            known.requests_n += 1;
-            known.effects_n = known.effects_n.max(call.effects_n);
+            let acts_now = before.effects_n < call.effects_n;
+            before.requests_n += 1;
+            before.effects_n = before.effects_n.max(call.effects_n);
             return acts_now;
         }
         if memory.calls.len() == CALLS_N_MAX {
@@ -132,7 +132,7 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
         // A destination that hangs, as it was configured to.
         tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return json_reply(status, &serde_json::json!({ "echo": "failed as told" }));
+        return json_reply(status, &serde_json::json!({ "echo": "failed as ordered" }));
     }
     let word = if state.remember(call) { "done" } else { "repeated" };
     json_reply(StatusCode::OK, &serde_json::json!({ "echo": word }))

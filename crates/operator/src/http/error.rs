@@ -1,12 +1,16 @@
-//! The only match from errors to status codes. Problems are RFC 9457 JSON with a stable `code`, and tell a
-//! sender nothing about secrets or about which check failed.
+//! Answers in JSON, and the only match from errors to status codes. Problems are RFC 9457 JSON with a stable `code`; they
+//! reveal nothing to a sender about secrets or about which check failed.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tracing::warn;
 use uuid::Uuid;
 
-use hooklatch_contract::ChangedRows;
+use hooklatch_contract::{ChangedRows, ProblemView, Tagged};
+use hooklatch_core::plain;
 use hooklatch_core::types::{KeyMistake, ProblemCode, Role};
 use hooklatch_receive::ReceiveError;
 use hooklatch_receive::admit::AdmitError;
@@ -15,24 +19,24 @@ use hooklatch_verify::spec::EventMethod;
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub status: StatusCode,
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
     /// Stable word for programs, such as `body_too_large`.
-    pub code: ProblemCode,
+    pub(crate) code: ProblemCode,
     /// One sentence for people: what is wrong, and what to do about it.
-    pub sentence: &'static str,
+    pub(crate) sentence: &'static str,
     /// A sentence about this one request, in place of `sentence`: which name, which value, and what to write instead.
-    pub detail: Option<String>,
+    pub(crate) detail: Option<String>,
     /// Seconds until another try makes sense.
-    pub retry_after_s: Option<u32>,
+    pub(crate) retry_after_s: Option<u32>,
     /// State in which the subject stands, where that is why.
-    pub state: Option<&'static str>,
+    pub(crate) state: Option<&'static str>,
     /// Number that was counted, where that is why.
-    pub counted_n: Option<u64>,
+    pub(crate) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
-    pub operation_id: Option<Uuid>,
+    pub(crate) operation_id: Option<Uuid>,
     /// Rows that are why, and the number of all of them.
-    pub rows: Option<Box<ChangedRows>>,
+    pub(crate) rows: Option<Box<ChangedRows>>,
 }
 
 impl Problem {
@@ -44,9 +48,9 @@ impl Problem {
         }
     }
 
-    pub const fn new(status: StatusCode, code: ProblemCode, sentence: &'static str) -> Self {
+    pub(crate) const fn new(code: ProblemCode, sentence: &'static str) -> Self {
         Self {
-            status,
+            status: status_of(code),
             code,
             sentence,
             detail: None,
@@ -58,7 +62,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the rows that are the reason; `what` describes them.
+    /// Adds the rows that are the reason; `what` describes them.
     fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
         if rows.rows_n == 0 {
             return self;
@@ -69,27 +73,31 @@ impl Problem {
 
     /// A request of an operator that cannot be understood; `sentence` says what to write instead.
     pub(super) const fn bad_request(sentence: &'static str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, ProblemCode::BadRequest, sentence)
+        Self::new(ProblemCode::BadRequest, sentence)
     }
 
-    /// The same, with what is wrong with this one request.
+    fn counted(self, counted_n: u64) -> Self {
+        Self { counted_n: Some(counted_n), ..self }
+    }
+
+    /// Adds what is wrong with this one request.
     pub(super) fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
     }
 
     /// A token whose role does not suffice.
-    pub const fn denied(needed: Role) -> Self {
+    pub(crate) const fn denied(needed: Role) -> Self {
         let sentence = match needed {
             Role::Viewer => "this needs a token",
             Role::Reader => "this token may not see contents: it needs the role `reader`",
             Role::Operator => "this token may look, but not act: it needs the role `operator`",
             Role::Admin => "this needs a token of the role `admin`",
         };
-        Self::new(StatusCode::FORBIDDEN, ProblemCode::Forbidden, sentence)
+        Self::new(ProblemCode::Forbidden, sentence)
     }
 
     /// True when it is the server that cannot: its sender may send it again.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.status.is_server_error()
     }
 
@@ -97,140 +105,144 @@ impl Problem {
         self.retry_after_s = Some(seconds);
         self
     }
+}
 
-    pub(crate) const REJECTED: Self =
-        Self::new(StatusCode::UNAUTHORIZED, ProblemCode::Rejected, "the request was not believed");
-    pub(crate) const ADDRESS: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        ProblemCode::AddressRefused,
-        "requests from this address are not taken",
-    );
-    pub(crate) const NO_SUCH_PROVIDER: Self = Self::new(
-        StatusCode::NOT_FOUND,
-        ProblemCode::NoSuchProvider,
-        "no provider is configured at this address",
-    );
-    pub const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, ProblemCode::NotFound, "not found");
-    pub(crate) const SEALED: Self = Self::new(
-        StatusCode::CONFLICT,
-        ProblemCode::Sealed,
-        "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused",
-    );
-    pub(super) const NO_SUCH_CURSOR: Self = Self::new(
-        StatusCode::NOT_FOUND,
-        ProblemCode::CursorUnknown,
-        "this list gave no such `cursor` or `since`: send one of them, as it was given",
-    );
-    pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
-        StatusCode::NOT_FOUND,
-        ProblemCode::CursorUnknown,
-        "a list by `delivery` has no `since`: calls change after their event arrived; go on with `cursor`",
-    );
-    pub(super) const BAD_REASON: Self =
-        Self::bad_request("`reason` must be a text of 1 to 255 characters on one line");
-    const SAME_OPERATION: Self = Self::new(
-        StatusCode::CONFLICT,
-        ProblemCode::SameOperation,
-        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
-         or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
-    );
-    const OUT_OF_REACH: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        ProblemCode::DestinationsOutOfReach,
-        "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
-         them, or leave these events out",
-    );
-    const OWN_OPERATION: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        ProblemCode::OwnOperation,
-        "another operator has to approve this operation, not the person who ordered it",
-    );
-    pub(super) const END_WITHOUT_PAUSE: Self =
-        Self::new(StatusCode::CONFLICT, ProblemCode::EndWithoutPause, "`until_ms` goes with `pause` alone");
-    pub(crate) const CHANGED: Self = Self::new(
-        StatusCode::PRECONDITION_FAILED,
-        ProblemCode::Changed,
-        "it has changed since you read it: read it again and decide anew",
-    );
-    const VERSION_NEEDED: Self = Self::new(
-        StatusCode::PRECONDITION_REQUIRED,
-        ProblemCode::VersionNeeded,
-        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`",
-    );
-    pub(crate) const METHOD: Self =
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, "send webhooks with POST");
-    const METHOD_GET: Self = Self::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        ProblemCode::MethodNotAllowed,
-        "webhooks of this kind come with GET",
-    );
-    pub(crate) const OTHER_METHOD: Self = Self::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        ProblemCode::MethodNotAllowed,
-        "this path has other methods: `Allow` lists them",
-    );
-    pub(crate) const TOO_LARGE: Self = Self::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        ProblemCode::BodyTooLarge,
-        "the body is over the configured limit",
-    );
-    pub(crate) const TOO_SLOW: Self =
-        Self::new(StatusCode::REQUEST_TIMEOUT, ProblemCode::BodyTooSlow, "the body did not arrive in time");
-    pub(crate) const BAD_HOST: Self = Self::new(
-        StatusCode::BAD_REQUEST,
-        ProblemCode::HostBad,
-        "send one `Host`, which is a host name or an address",
-    );
-    pub(crate) const EXPECTATION: Self = Self::new(
-        StatusCode::EXPECTATION_FAILED,
-        ProblemCode::ExpectationUnknown,
-        "only 100-continue can be expected",
-    );
-    pub(crate) const BAD_CODING: Self =
-        Self::new(StatusCode::BAD_REQUEST, ProblemCode::CodingBad, "a body is chunked once at most");
-    pub(crate) const UNKNOWN_CODING: Self = Self::new(
-        StatusCode::NOT_IMPLEMENTED,
-        ProblemCode::CodingUnknown,
-        "the only transfer coding is chunked",
-    );
-    pub(crate) const FOREIGN_HOST: Self = Self::new(
-        StatusCode::MISDIRECTED_REQUEST,
-        ProblemCode::HostForeign,
-        "this `Host` is none of ours; names that operators use go into `admin.hosts`",
-    );
-    pub(crate) const FOREIGN_ORIGIN: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        ProblemCode::OriginForeign,
-        "requests of web pages of other origins are refused",
-    );
-    pub(crate) const BROKEN_BODY: Self =
-        Self::new(StatusCode::BAD_REQUEST, ProblemCode::BodyBroken, "the body ended before it was whole");
-    pub(crate) const SATURATED: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::Saturated, "too many requests are waiting")
-            .retry_after(1);
-    pub const UNAVAILABLE: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::Unavailable, "nothing was admitted")
-            .retry_after(5);
-    pub(crate) const WHAT_IF_BUSY: Self = Self::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        ProblemCode::WhatIfBusy,
-        "other what-if requests are being answered, or one of their handlers does not return: repeat it later",
-    )
-    .retry_after(5);
-    pub(crate) const HANDLER_FAILED: Self =
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ProblemCode::HandlerFailed, "nothing was admitted");
+macro_rules! problems {
+    ($($name:ident: $code:ident = $sentence:literal $(, after $seconds:literal)?;)*) => {
+        impl Problem {
+            $(pub(crate) const $name: Self =
+                Self::new(ProblemCode::$code, $sentence)$(.retry_after($seconds))?;)*
+        }
+    };
+}
+
+// Name and code, what the problem is and what to do about it, and after how many seconds another try makes sense.
+problems! {
+    REJECTED: Rejected = "the request was not believed";
+    ADDRESS: AddressRefused = "requests from this address are not taken";
+    NO_SUCH_PROVIDER: NoSuchProvider = "no provider is configured at this address";
+    NOT_FOUND: NotFound = "not found";
+    SEALED: Sealed =
+        "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused";
+    NO_SUCH_CURSOR: CursorUnknown =
+        "this list gave no such `cursor` or `since`: send one of them, as it was given";
+    NO_SINCE_OF_CALLS: CursorUnknown =
+        "a list by `delivery` has no `since`: calls change after their event arrived; go on with `cursor`";
+    BAD_REASON: BadRequest = "`reason` must be a text of 1 to 255 characters on one line";
+    END_WITHOUT_PAUSE: EndWithoutPause = "`until_ms` goes with `pause` alone";
+    CHANGED: Changed = "it has changed since you read it: read it again and decide anew";
+    METHOD: MethodNotAllowed = "send webhooks with POST";
+    METHOD_GET: MethodNotAllowed = "webhooks of this kind come with GET";
+    OTHER_METHOD: MethodNotAllowed = "this path has other methods: `Allow` lists them";
+    TOO_LARGE: BodyTooLarge = "the body is over the configured limit";
+    TOO_SLOW: BodyTooSlow = "the body did not arrive in time";
+    BAD_HOST: HostBad = "send one `Host`, which is a host name or an address";
+    EXPECTATION: ExpectationUnknown = "only 100-continue can be expected";
+    BAD_CODING: CodingBad = "a body is chunked once at most";
+    UNKNOWN_CODING: CodingUnknown = "the only transfer coding is chunked";
+    FOREIGN_HOST: HostForeign = "this `Host` is none of ours; names that operators use go into `admin.hosts`";
+    FOREIGN_ORIGIN: OriginForeign = "requests of web pages of other origins are refused";
+    UNAUTHORIZED: Unauthorized = "send a bearer token: one of `admin.tokens`, or one that an admin made";
+    TOKEN_EXPIRED: TokenExpired = "this token has expired: have an admin make another";
+    TOKEN_REVOKED: TokenRevoked = "this token was revoked";
+    // Tokens made at run time cannot be checked; the response does not reveal whether this is one.
+    TOKENS_UNKNOWN: TokensUnknown =
+        "the database does not answer: only tokens of the configuration can be judged now", after 5;
+    TOO_MANY_WRONG_TOKENS: TooManyWrongTokens = "too many wrong tokens were sent: wait, or send a right one";
+    BROKEN_BODY: BodyBroken = "the body ended before it was whole";
+    SATURATED: Saturated = "too many requests are waiting", after 1;
+    UNAVAILABLE: Unavailable = "nothing was admitted", after 5;
+    WHAT_IF_BUSY: WhatIfBusy =
+        "other what-if requests are being answered, or one of their handlers does not return: repeat it later", after 5;
+    HANDLER_FAILED: HandlerFailed = "nothing was admitted";
+    VERSION_NEEDED: VersionNeeded =
+        "another operator decided about this first: read what became of it, then decide with its version in `If-Match`";
+    KEY_REUSED: IdempotencyKeyReused =
+        "this `Idempotency-Key` was used for another request: send this one under a new key";
+    BODY_GONE: BodyGone = "the event's bytes are no longer kept, so that it cannot be dispatched";
+    OTHER_SET: OtherSet =
+        "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look \
+         at them again, and order with the new `set`";
+    OUT_OF_REACH: DestinationsOutOfReach =
+        "nothing was done: these events may call destinations that this token does not reach; use a token that \
+         reaches them, or leave these events out";
+    TEST_EVENT: TestEvent =
+        "this test event was made without calls, and is not run: make a new one with `route` to have its calls made";
+    SAME_OPERATION: SameOperation =
+        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is \
+         unfinished or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be \
+         done once more";
+    OWN_OPERATION: OwnOperation =
+        "another operator has to approve this operation, not the person who ordered it";
+    END_PASSED: EndPassed = "`until_ms` has passed: a pause ends in the future";
+    NEVER_ALLOWED: NeverAllowed = "this act is not possible in that `state`";
+    NOT_ALLOWED: NotAllowed = "this act is not possible in the state in which the subject stands";
+    STILL_OPEN: StillOpen = "messages of the event are neither done nor discarded, and need its bytes";
+    OTHER_COUNT: OtherCount =
+        "the filter finds another number now: look at them again, and order it with that number";
+    TOO_MANY: TooMany = "the filter finds more than an operation acts on: narrow it down";
+    TOO_MANY_RUNNING: TooManyRunning =
+        "too many operations are unfinished: wait for one to end, or cancel one";
+    TOKEN_SHOWN_ONCE: TokenShownOnce =
+        "this request has made a token before, which was shown then and is kept nowhere: revoke it, and make another under another key";
+    NAME_TAKEN: NameTaken = "another token has this name: choose another, or revoke that one first";
+    TOO_MANY_TOKENS: TooManyTokens = "1000 tokens are valid: revoke some of them";
+    SCOPE_TOO_WIDE: ScopeTooWide =
+        "a token cannot reach further than the token that makes it: name `providers` and `destinations` of yours";
+    ROUTE_OUT_OF_REACH: DestinationsOutOfReach =
+        "`route` may call any destination, and this token reaches some alone";
+    NO_SAMPLE: NoSample =
+        "the kind of this provider has no sample of that type: choose one of the provider's `samples`, or give a `body`";
+    TEST_EVENT_UNREADABLE: TestEventUnreadable =
+        "no event of this provider's kind can be read in that body, so nothing was made";
+    KEY_IN_USE: IdempotencyKeyInUse =
+        "a decision about the same is being carried out: repeat yours for its answer", after 1;
+}
+
+/// The status of a problem; 409 where the state of the subject is why.
+const fn status_of(code: ProblemCode) -> StatusCode {
+    use ProblemCode as Code;
+    match code {
+        Code::BadRequest
+        | Code::BodyBroken
+        | Code::CodingBad
+        | Code::HostBad
+        | Code::IdempotencyKeyMissing
+        | Code::IdempotencyKeyMalformed => StatusCode::BAD_REQUEST,
+        Code::Rejected | Code::TokenExpired | Code::TokenRevoked | Code::Unauthorized => {
+            StatusCode::UNAUTHORIZED
+        }
+        Code::AddressRefused
+        | Code::DestinationsOutOfReach
+        | Code::Forbidden
+        | Code::OriginForeign
+        | Code::OwnOperation
+        | Code::ScopeTooWide => StatusCode::FORBIDDEN,
+        Code::CursorUnknown | Code::NoSuchProvider | Code::NotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
+        Code::Changed => StatusCode::PRECONDITION_FAILED,
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::ExpectationUnknown => StatusCode::EXPECTATION_FAILED,
+        Code::HostForeign => StatusCode::MISDIRECTED_REQUEST,
+        Code::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::VersionNeeded => StatusCode::PRECONDITION_REQUIRED,
+        Code::TooManyWrongTokens => StatusCode::TOO_MANY_REQUESTS,
+        Code::HandlerFailed | Code::RowDamaged => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::CodingUnknown => StatusCode::NOT_IMPLEMENTED,
+        Code::Saturated | Code::TokensUnknown | Code::Unavailable | Code::WhatIfBusy => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::CONFLICT,
+    }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         if error.is_damaged_row() {
             // Logged as an ERROR where it was read.
-            return Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                ProblemCode::RowDamaged,
-                "a row of the database is damaged",
-            )
-            .with_detail(damaged_detail(&error));
+            return Self::new(ProblemCode::RowDamaged, "a row of the database is damaged")
+                .with_detail(damaged_detail(&error));
         }
         warn!(%error, "could not serve an operator");
         Self { sentence: "the database did not answer", ..Self::UNAVAILABLE }
@@ -263,63 +275,28 @@ const CHANGED_ROWS: &str = "New, gone or changed since the preview";
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let conflict = |code, sentence| Self::new(StatusCode::CONFLICT, code, sentence);
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
             Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::VERSION_NEEDED },
-            Refusal::KeyReused => {
-                let sentence =
-                    "this `Idempotency-Key` was used for another request: send this one under a new key";
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, ProblemCode::IdempotencyKeyReused, sentence)
-            }
-            Refusal::NotAllowed { state } => {
-                let sentence = "this act is not possible in the state in which the subject stands";
-                Self { state: Some(state), ..conflict(ProblemCode::NotAllowed, sentence) }
-            }
-            Refusal::BodyGone => conflict(
-                ProblemCode::BodyGone,
-                "the event's bytes are no longer kept, so that it cannot be dispatched",
-            ),
-            Refusal::StillOpen { messages_n } => {
-                let sentence = "messages of the event are neither done nor discarded, and need its bytes";
-                Self { counted_n: Some(messages_n), ..conflict(ProblemCode::StillOpen, sentence) }
-            }
+            Refusal::KeyReused => Self::KEY_REUSED,
+            Refusal::NotAllowed { state } => Self { state: Some(state), ..Self::NOT_ALLOWED },
+            Refusal::BodyGone => Self::BODY_GONE,
+            Refusal::StillOpen { messages_n } => Self::STILL_OPEN.counted(messages_n),
             Refusal::OtherCount { counted_n, changed } => {
-                let sentence =
-                    "the filter finds another number now: look at them again, and order it with that number";
-                Self { counted_n: Some(counted_n), ..conflict(ProblemCode::OtherCount, sentence) }
-                    .with_rows(CHANGED_ROWS, changed)
+                Self::OTHER_COUNT.counted(counted_n).with_rows(CHANGED_ROWS, changed)
             }
-            Refusal::OtherSet { changed } => conflict(
-                ProblemCode::OtherSet,
-                "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
-                 them again, and order with the new `set`",
-            )
-            .with_rows(CHANGED_ROWS, changed),
+            Refusal::OtherSet { changed } => Self::OTHER_SET.with_rows(CHANGED_ROWS, changed),
             Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
-            Refusal::TestEvent => conflict(
-                ProblemCode::TestEvent,
-                "this test event was made without calls, and is not run: make a new one with `route` to have its calls made",
-            ),
-            Refusal::TooMany { rows_n_max } => {
-                let sentence = "the filter finds more than an operation acts on: narrow it down";
-                Self { counted_n: Some(rows_n_max), ..conflict(ProblemCode::TooMany, sentence) }
-            }
-            Refusal::TooManyRunning { running_n } => {
-                let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
-                Self { counted_n: Some(running_n), ..conflict(ProblemCode::TooManyRunning, sentence) }
-            }
+            Refusal::TestEvent => Self::TEST_EVENT,
+            Refusal::TooMany { rows_n_max } => Self::TOO_MANY.counted(rows_n_max),
+            Refusal::TooManyRunning { running_n } => Self::TOO_MANY_RUNNING.counted(running_n),
             Refusal::SameOperation { operation_id, shared } => {
                 Self { operation_id, ..Self::SAME_OPERATION }.with_rows("Both are about", shared)
             }
             Refusal::OwnOperation => Self::OWN_OPERATION,
-            Refusal::EndPassed => {
-                conflict(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
-            }
-            Refusal::NeverAllowed => {
-                conflict(ProblemCode::NeverAllowed, "this act is not possible in that `state`")
-            }
+            Refusal::EndPassed => Self::END_PASSED,
+            Refusal::NeverAllowed => Self::NEVER_ALLOWED,
         }
     }
 }
@@ -333,7 +310,7 @@ impl From<KeyMistake> for Problem {
                 "an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes, and one alone"
             }
         };
-        Self::new(StatusCode::BAD_REQUEST, mistake.code(), sentence)
+        Self::new(mistake.code(), sentence)
     }
 }
 
@@ -350,20 +327,19 @@ impl From<&ReceiveError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut body = serde_json::json!({
-            "type": "about:blank", "title": self.status.canonical_reason(), "status": self.status.as_u16(),
-            "code": self.code, "detail": self.detail.as_deref().unwrap_or(self.sentence),
+        let (rows, rows_n) = self.rows.as_ref().map(|all| (all.rows.clone(), all.rows_n)).unzip();
+        let body = serde_json::json!(ProblemView {
+            kind: "about:blank".to_owned(),
+            title: self.status.canonical_reason().unwrap_or_default().to_owned(),
+            status: self.status.as_u16(),
+            code: self.code.as_str().to_owned(),
+            detail: Some(self.detail.clone().unwrap_or_else(|| self.sentence.to_owned())),
+            state: self.state.map(str::to_owned),
+            counted_n: self.counted_n,
+            operation_id: self.operation_id.map(|id| id.to_string()),
+            rows: rows.unwrap_or_default(),
+            rows_n,
         });
-        if let Some(fields) = body.as_object_mut() {
-            let state = self.state.map(|state| ("state".to_owned(), state.into()));
-            let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
-            let operation_id = self.operation_id.map(|id| ("operation_id".to_owned(), id.to_string().into()));
-            fields.extend(state.into_iter().chain(counted_n).chain(operation_id));
-            if let Some(rows) = &self.rows {
-                fields.insert("rows".to_owned(), rows.rows.clone().into());
-                fields.insert("rows_n".to_owned(), rows.rows_n.into());
-            }
-        }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -383,6 +359,45 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// A view of something that can change, with its version and the digest of these very bytes as `ETag`: `If-Match` goes by
+/// the version, `If-None-Match` by both.
+pub(super) fn tagged_reply<T: Serialize>(view: &T, version: &impl Tagged) -> Response {
+    let Ok(body) = serde_json::to_value(view) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let text = json_text(&body);
+    let digest: [u8; 32] = Sha256::digest(&text).into();
+    let version = version.etag();
+    let tag =
+        format!("{}.{}\"", version.trim_end_matches('"'), hex::encode(digest.get(..8).unwrap_or_default()));
+    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json".to_owned()), (header::ETAG, tag)], text)
+        .into_response()
+}
+
+/// A view of the contract, as JSON.
+pub(super) fn view_reply(status: StatusCode, view: &impl Serialize) -> Response {
+    match serde_json::to_value(view) {
+        Ok(body) => json_reply(status, &body),
+        // A view has no map whose keys are no text.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// JSON, which people read in terminals too: control characters in a client's text have no effect there.
+pub(super) fn json_reply(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], json_text(body)).into_response()
+}
+
+/// An answer that caches and the store of answers must not keep.
+pub(super) fn no_store(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn json_text(body: &Value) -> String {
+    plain::text(&format!("{body}\n")).into_owned()
 }
 
 #[cfg(test)]

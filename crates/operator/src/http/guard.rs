@@ -1,27 +1,57 @@
-//! Keeps web pages of other origins away from the operator side: a page can have a browser send requests to any address
-//! that the page's name resolves to, also to ours behind the firewall.
+//! Who has access to the operator side: the hosts and origins that requests may name, the bearer tokens of the API, and the
+//! limit on wrong ones.
 //!
-//! So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page of
+//! A web page can have a browser send requests to any address that the page's name resolves to, also to ours behind the
+//! firewall. So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page of
 //! another origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send
 //! neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that call us by any name, and reveal
 //! nothing of value.
+//!
+//! After some wrong tokens their sender, and after many every sender of a wrong token, gets 429 in place of 401. A valid
+//! token is never throttled, whatever its address or others sent before: an attacker who could lock operators out by
+//! guessing would do so when they are needed most.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
+use tokio::time::Instant;
 use tracing::warn;
 
+use super::edge::{KnownCaller, Peer, split_port};
 use super::error::Problem;
-use super::framing::split_port;
+use super::token_gate::{Presented, TokenGate};
 use hooklatch_core::logging::Sampler;
+use hooklatch_core::net::peer_of;
 
 /// Most characters of a client's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
+
+/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
+const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
+
+/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
+/// Refusals and redirects are responses too.
+const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+/// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
+const PEER_COST: Duration = Duration::from_secs(1);
+const PEER_OWED_MAX: Duration = Duration::from_secs(10);
+/// Cost of a wrong token to all senders together: 60, then ten a second.
+const ALL_COST: Duration = Duration::from_millis(100);
+const ALL_OWED_MAX: Duration = Duration::from_secs(6);
+/// Most peers that are kept in mind; for further ones only the bound for all holds.
+const PEERS_N_MAX: usize = 4_096;
 
 /// Hosts that operators may call us by.
 #[derive(Debug, Clone)]
@@ -77,9 +107,6 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }
 
-/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
-const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
-
 /// True when a person follows a link to a page of the console: the browser shows it in place of the page with the link,
 /// which cannot read it. A GET of a page changes nothing.
 fn is_followed_link(request: &Request) -> bool {
@@ -101,14 +128,6 @@ pub fn operators(router: Router, hosts: OperatorHosts) -> Router {
     let guarded = router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator));
     guarded.layer(middleware::map_response(kept_to_itself))
 }
-
-/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
-/// Refusals and redirects are responses too.
-const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-];
 
 async fn kept_to_itself(mut response: Response) -> Response {
     for (name, value) in KEPT_TO_ITSELF {
@@ -157,6 +176,104 @@ fn refused(request: &Request, reason: &'static str, problem: Problem) -> Respons
         warn!(reason, host, origin, path, left_out_n, "refused a request that a web page may have made");
     }
     problem.into_response()
+}
+
+/// Lets requests with a valid token through, with their [`Principal`](hooklatch_core::types::Principal).
+pub(super) async fn authenticated(
+    State(gate): State<Arc<TokenGate>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let Some(given) = request.headers().get(header::AUTHORIZATION) else {
+        // Who presents nothing guesses nothing.
+        return Problem::UNAUTHORIZED.into_response();
+    };
+    let text = given.to_str().unwrap_or_default();
+    let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
+        Presented::Good(principal) => principal,
+        Presented::Wrong => return wrong_token(gate.wrong(peer)),
+        // Neither is a guess, so neither counts as one: its holder once had a valid token.
+        Presented::Expired => return Problem::TOKEN_EXPIRED.into_response(),
+        Presented::Revoked => return Problem::TOKEN_REVOKED.into_response(),
+        Presented::Away => return Problem::TOKENS_UNKNOWN.into_response(),
+    };
+    request.extensions_mut().insert(principal);
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(KnownCaller);
+    response
+}
+
+/// The token in `Authorization`; the name of the scheme in any case (RFC 9110, 11.1).
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
+}
+
+/// The response to a wrong token; `wait_s` when it is one of too many.
+fn wrong_token(wait_s: Option<u32>) -> Response {
+    let Some(wait_s) = wait_s else { return Problem::UNAUTHORIZED.into_response() };
+    Problem { retry_after_s: Some(wait_s), ..Problem::TOO_MANY_WRONG_TOKENS }.into_response()
+}
+
+/// Counts wrong operator tokens, by peer and for all together.
+#[derive(Default)]
+pub(super) struct Throttle(Mutex<WrongTokens>);
+
+#[derive(Default)]
+struct WrongTokens {
+    /// An IPv4 address or an IPv6 /64, each.
+    peers: HashMap<IpAddr, Owed>,
+    all: Owed,
+}
+
+/// The time until which callers wait for the wrong tokens so far.
+#[derive(Default)]
+struct Owed(Option<Instant>);
+
+impl Owed {
+    fn left(&self, now: Instant) -> Duration {
+        self.0.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// Owes one more; or how long until one more may be owed.
+    fn owe(&mut self, cost: Duration, max: Duration, now: Instant) -> Option<Duration> {
+        let over = (self.left(now) + cost).saturating_sub(max);
+        if over.is_zero() {
+            self.0 = Some(now + self.left(now) + cost);
+            return None;
+        }
+        Some(over)
+    }
+}
+
+impl Throttle {
+    /// A wrong token was presented; how many seconds its sender has to wait, when these were too many.
+    pub(crate) fn wrong(&self, address: IpAddr) -> Option<u32> {
+        let (peer, now) = (peer_of(address), Instant::now());
+        let mut inner = self.inner();
+        if inner.peers.len() >= PEERS_N_MAX {
+            inner.peers.retain(|_, owed| !owed.left(now).is_zero());
+        }
+        let has_room = inner.peers.len() < PEERS_N_MAX || inner.peers.contains_key(&peer);
+        let wait = if has_room {
+            inner.peers.entry(peer).or_default().owe(PEER_COST, PEER_OWED_MAX, now)
+        } else {
+            None
+        };
+        // Who has to wait anyway has spent nothing of what others have.
+        wait.or_else(|| inner.all.owe(ALL_COST, ALL_OWED_MAX, now)).map(seconds)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, WrongTokens> {
+        // Nothing in here can be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole seconds, rounded up.
+fn seconds(wait: Duration) -> u32 {
+    u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -272,5 +389,50 @@ mod tests {
         check(&[("origin", "http://127.0.0.1:8081"), ("origin", "http://evil.example")], true);
         check(&[("sec-fetch-site", "cross-site")], true);
         check(&[("sec-fetch-site", "same-site")], true);
+    }
+
+    #[test]
+    fn the_scheme_is_read_in_any_case_and_no_other_is_taken() {
+        for good in ["Bearer abc", "bearer abc", "BEARER  abc"] {
+            assert_eq!(bearer(good), Some("abc"), "{good}");
+        }
+        for bad in ["", "abc", "Basic abc", "Bearerabc", "Bearer\tabc"] {
+            assert_eq!(bearer(bad), None, "{bad}");
+        }
+    }
+
+    fn ip(n: u32) -> IpAddr {
+        IpAddr::V4((0xc000_0200 + n).into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_wrong_tokens_are_answered_at_once_and_then_one_a_second() {
+        let throttle = Throttle::default();
+        for _ in 0..10 {
+            assert_eq!(throttle.wrong(ip(1)), None);
+        }
+        assert_eq!(throttle.wrong(ip(1)), Some(1));
+        assert_eq!(throttle.wrong(ip(2)), None, "others do not wait");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((throttle.wrong(ip(1)), throttle.wrong(ip(1))), (None, Some(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_guessing_peers_share_ten_a_second_and_a_64_is_one_peer() {
+        let throttle = Throttle::default();
+        let unthrottled_n = (0..1_000).filter(|n| throttle.wrong(ip(n % 100)).is_none()).count();
+        assert_eq!(unthrottled_n, 60);
+        tokio::time::advance(Duration::from_secs(100)).await;
+        let v6 = |n: u128| IpAddr::V6((0x2001_0db8_u128 << 96 | n).into());
+        assert_eq!((0..1_000).filter(|n| throttle.wrong(v6(*n)).is_none()).count(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_in_mind_of_peers_is_bounded() {
+        let throttle = Throttle::default();
+        for n in 0..20_000 {
+            throttle.wrong(ip(n));
+        }
+        assert!(throttle.inner().peers.len() <= PEERS_N_MAX);
     }
 }

@@ -1,18 +1,25 @@
-//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that
-//! the listener that providers reach reveals nothing about us.
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`, also below the path under which a
+//! proxy shows them. On a listener of its own, so that the listener that providers reach reveals nothing about us.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{StatusCode, header};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{StatusCode, Uri, header};
 use tokio::sync::watch;
+use tower::util::MapRequest;
 use tower_http::compression::CompressionLayer;
 
 use super::api::{self, ApiState};
 use hooklatch_core::stop::Leaving;
+use hooklatch_core::types::{Clock, Principal};
+use hooklatch_receive::idempotency::{IdempotencyLayer, RequestRules};
+use hooklatch_store::Store;
 
 /// Parts that this node needs to take traffic. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,30 +40,23 @@ pub struct Readiness {
 impl Readiness {
     /// What is amiss, for people; empty when it is ready.
     pub fn amiss(&self) -> Vec<&'static str> {
-        let words = [
-            "the database does not answer",
-            "the schema is another one",
-            "the outbox does not run",
-            "a part is away after a panic, or hangs in a handler",
-            "it stops",
-        ];
-        let parts = self.parts().into_iter().zip(words);
-        parts.filter(|((_, is_well), _)| !is_well).map(|(_, words)| words).collect()
+        self.parts().into_iter().filter(|(.., is_there)| !is_there).map(|(_, amiss, _)| amiss).collect()
     }
 
     /// True when it takes traffic.
     pub fn is_ready(&self) -> bool {
-        self.parts().into_iter().all(|(_, is_there)| is_there)
+        self.amiss().is_empty()
     }
 
-    /// The parts by their names, and whether each is there.
-    pub fn parts(&self) -> [(&'static str, bool); 5] {
+    /// The parts by their names, what is amiss while one is away, and whether each is there.
+    pub fn parts(&self) -> [(&'static str, &'static str, bool); 5] {
+        let parts = "a part is away after a panic, or hangs in a handler";
         [
-            ("database", self.is_database_there),
-            ("migrations", self.is_schema_current),
-            ("outbox", self.is_outbox_running),
-            ("parts", self.are_parts_running),
-            ("accepting", self.is_accepting),
+            ("database", "the database does not answer", self.is_database_there),
+            ("migrations", "the schema is another one", self.is_schema_current),
+            ("outbox", "the outbox does not run", self.is_outbox_running),
+            ("parts", parts, self.are_parts_running),
+            ("accepting", "it stops", self.is_accepting),
         ]
     }
 }
@@ -68,6 +68,13 @@ pub struct OperatorState {
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Checked by each query, for the time until `readiness` reports it.
     pub leaving: Leaving,
+}
+
+/// The layer for a POST that takes its `Idempotency-Key` in no transaction of its own. An answer with a secret in it says
+/// `no-store`, and is not kept.
+pub fn once(store: Store, clock: Clock) -> IdempotencyLayer {
+    let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
+    IdempotencyLayer::of(RequestRules::new(store, clock, "operator", Arc::new(actor)))
 }
 
 /// The operator's routes, with those of `api` under `/v1`; all else is for `console`.
@@ -86,7 +93,7 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     let mut readiness = state.readiness.borrow().clone();
     readiness.is_accepting &= !state.leaving.has_begun();
     let word = |is_good: bool| if is_good { "ok" } else { "away" };
-    let parts = readiness.parts().map(|(name, is_there)| (name.to_owned(), word(is_there).into()));
+    let parts = readiness.parts().map(|(name, _, is_there)| (name.to_owned(), word(is_there).into()));
     let mut body: serde_json::Map<String, serde_json::Value> = parts.into_iter().collect();
     body.insert("ready".to_owned(), readiness.is_ready().into());
     let body = serde_json::Value::Object(body);
@@ -102,6 +109,35 @@ async fn openapi() -> Response {
 async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
     let text = (state.metrics)();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// These routes, also below `base`, which has no slash at its end and is empty for none.
+pub fn below(base: String, router: Router) -> Router {
+    if base.is_empty() {
+        return router;
+    }
+    // In front of the router, which has chosen a route before any layer of its own.
+    let service = MapRequest::new(router, move |mut request: Request<Body>| {
+        if let Some(uri) = without(&base, request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        request
+    });
+    Router::new().fallback_service(service)
+}
+
+/// The address without the prefix; `None` when it does not begin with it.
+fn without(base: &str, uri: &Uri) -> Option<Uri> {
+    let rest = uri.path().strip_prefix(base)?;
+    let path = match rest {
+        "" => "/",
+        rest if rest.starts_with('/') => rest,
+        _ => return None,
+    };
+    let text = uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(text.parse::<PathAndQuery>().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 #[cfg(test)]
@@ -127,5 +163,21 @@ mod tests {
         ] {
             assert!(!without.is_ready(), "{without:?}");
         }
+    }
+
+    #[test]
+    fn a_prefix_is_taken_off_whole_parts_alone() {
+        #[track_caller]
+        fn check(given: &str, want: Option<&str>) {
+            let found = without("/ops/hooklatch", &given.parse().expect("an address"));
+            assert_eq!(found.map(|uri| uri.to_string()).as_deref(), want, "{given}");
+        }
+        check("/ops/hooklatch", Some("/"));
+        check("/ops/hooklatch?a=b", Some("/?a=b"));
+        check("/ops/hooklatch/events/a%2Fb?c=%20", Some("/events/a%2Fb?c=%20"));
+        check("http://ops.internal/ops/hooklatch/v1/me", Some("http://ops.internal/v1/me"));
+        check("/ops/hooklatch2/events", None);
+        check("/events", None);
+        check("/ops", None);
     }
 }

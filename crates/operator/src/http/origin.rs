@@ -30,7 +30,7 @@ impl OriginRule {
     }
 
     /// The client address of a request on a connection from `peer`.
-    pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub(super) fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.header {
             ForwardedHeader::Off => return peer,
             ForwardedHeader::Forwarded => &header::FORWARDED,

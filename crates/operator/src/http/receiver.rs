@@ -1,5 +1,9 @@
 //! The receiver: `POST /webhooks/{provider}`, `GET` for senders that send events by it, and what a kind's handshake
 //! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
+//!
+//! A request with a valid token of the doctor is answered with what arrived of it, and nothing else happens. Without a
+//! token that this installation made within two minutes, a request is handled as usual, whatever its header or query
+//! says.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -20,10 +24,9 @@ use hyper::body::{Body as HttpBody, Frame};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::error::Problem;
-use super::extensions::{KnownCaller, Neighbours, Peer};
-use super::probe;
-use crate::doctor::ProbeKey;
+use super::edge::{ConnectionContext, KnownCaller, Peer};
+use super::error::{Problem, view_reply};
+use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token};
 use hooklatch_core::net::peer_of;
 use hooklatch_core::stop;
 use hooklatch_core::types::{ClientCertificate, Clock};
@@ -51,6 +54,18 @@ const LARGE_BYTES_PER_S_MIN: u64 = 1 << 20;
 const LARGE_GRACE: Duration = Duration::from_millis(500);
 /// Time between two looks at whether another one waits.
 const LARGE_LOOK: Duration = Duration::from_millis(100);
+
+/// The header that a kind reads a verified client certificate from.
+static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
+
+/// The header with the id of the request.
+static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
+
+/// The header of a server that may have fake events; no other server sends it.
+static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
+
+/// The header with the outcome of a verified request.
+pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
 
 /// State of the receiver: all that it needs of the app.
 pub struct ReceiverState {
@@ -80,53 +95,48 @@ struct BodyRules<'a> {
 
 /// The connection that a request was received on, as far as it is known.
 #[derive(Clone, Copy, Default)]
-pub struct ConnectionInfo<'a> {
+pub(super) struct ConnectionInfo<'a> {
     /// Its address; unknown on a server of a program's own.
     pub peer: Option<Peer>,
-    /// The connections beside its own.
-    pub(super) neighbours: Option<&'a Neighbours>,
+    /// The connection itself; unknown on a server of a program's own.
+    pub(super) connection: Option<&'a ConnectionContext>,
 }
 
 impl ReceiverState {
     /// Returns the provider of a usual webhook: a POST to a provider's path as it is registered with senders.
     /// Everything else that the routes take, such as the same path in other characters, gives `None`.
-    pub fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
+    pub(super) fn usual<B>(&self, request: &http::Request<B>) -> Option<&Arc<ProviderEntry>> {
         let name = request.uri().path().strip_prefix("/webhooks/")?;
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
     }
 
-    /// The same request, or the answer to one of the doctor.
+    /// Gives the request back, or the answer to one of the doctor.
     async fn no_probe<B>(
         &self,
         request: http::Request<B>,
-        neighbours: Option<&Neighbours>,
+        connection: Option<&ConnectionContext>,
     ) -> Result<http::Request<B>, Box<Response>>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let Some(key) = probe::probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
+        let Some(key) = probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
             return Ok(request);
         };
         let (parts, body) = request.into_parts();
         let rules = BodyRules { bytes_max: self.body_bytes_max, peer: None, is_rejected: &|| false };
-        let answer = match read_body(self, rules, &parts.headers, body, neighbours).await {
-            Ok((body, _held)) => probe::answered(&key, &parts, &body),
+        let answer = match read_body(self, rules, &parts.headers, body, connection).await {
+            Ok((body, _held)) => probe_response(&key, &parts, &body),
             Err(problem) => problem.into_response(),
         };
         Err(Box::new(answer))
     }
 
-    /// The URL as the sender called it.
-    fn url_of(&self, uri: &http::Uri) -> String {
-        let path = uri.path_and_query().map_or("", |path| path.as_str());
-        [self.public_url.as_str(), path].concat()
-    }
-
-    /// The request as kinds see it.
+    /// The request as kinds see it, with the URL that the sender called.
     fn raw(&self, parts: http::request::Parts, body: Bytes) -> RawRequest {
+        let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
         RawRequest {
             method: parts.method,
-            url: self.url_of(&parts.uri),
+            url: [self.public_url.as_str(), path].concat(),
             headers: parts.headers,
             body,
             received_at_ms: self.clock.now_ms(),
@@ -134,7 +144,7 @@ impl ReceiverState {
     }
 
     /// The answer to a request of this provider.
-    pub async fn answer<B>(
+    pub(super) async fn answer<B>(
         &self,
         entry: &Arc<ProviderEntry>,
         request: http::Request<B>,
@@ -143,7 +153,7 @@ impl ReceiverState {
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let request = match self.no_probe(request, from.neighbours).await {
+        let request = match self.no_probe(request, from.connection).await {
             Ok(request) => request,
             Err(answer) => return *answer,
         };
@@ -169,7 +179,7 @@ impl ReceiverState {
             peer: arrival.address.map(peer_of),
             is_rejected: &is_rejected,
         };
-        let (body, held) = match read_body(self, rules, &parts.headers, body, from.neighbours).await {
+        let (body, held) = match read_body(self, rules, &parts.headers, body, from.connection).await {
             Ok(read) => read,
             Err(problem) => return self.refused(Some(entry), head(&parts), arrival, problem),
         };
@@ -203,7 +213,7 @@ impl ReceiverState {
     }
 
     /// Refuses a request that was not verified, and records it.
-    pub fn refused(
+    pub(super) fn refused(
         &self,
         entry: Option<&Arc<ProviderEntry>>,
         (method, uri, headers): (&Method, &Uri, &HeaderMap),
@@ -254,9 +264,9 @@ pub fn router(state: Arc<ReceiverState>) -> Router {
 
 /// A path that no provider has; the doctor may check how a request got there.
 async fn not_found(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
-    let neighbours = request.extensions().get::<Neighbours>().cloned();
+    let connection = request.extensions().get::<ConnectionContext>().cloned();
     let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
-    match state.no_probe(request, neighbours.as_ref()).await {
+    match state.no_probe(request, connection.as_ref()).await {
         Ok(request) => {
             let (parts, _) = request.into_parts();
             state.refused(None, head(&parts), arrival, Problem::NO_SUCH_PROVIDER)
@@ -273,9 +283,9 @@ async fn webhook(
     let Some(entry) = state.receiver.entry(&name) else {
         return not_found(State(state), request).await;
     };
-    let neighbours = request.extensions().get::<Neighbours>().cloned();
+    let connection = request.extensions().get::<ConnectionContext>().cloned();
     let peer = request.extensions().get::<Peer>().copied();
-    state.answer(entry, request, ConnectionInfo { peer, neighbours: neighbours.as_ref() }).await
+    state.answer(entry, request, ConnectionInfo { peer, connection: connection.as_ref() }).await
 }
 
 /// The receipt of a command, for the caller that sent it. All other requests get 404.
@@ -298,13 +308,7 @@ async fn receipt(
         return state.identified(Problem::ADDRESS.into_response(), arrival);
     }
     show_certificate(&mut parts);
-    let raw = RawRequest {
-        url: state.url_of(&parts.uri),
-        method: parts.method,
-        headers: parts.headers,
-        body: Bytes::new(),
-        received_at_ms: state.clock.now_ms(),
-    };
+    let raw = state.raw(parts, Bytes::new());
     let response = match state.receiver.receipt(entry, raw, &key, arrival).await {
         Ok(answer) => mark_authenticated(response(answer)),
         Err(error) => Problem::from(&error).into_response(),
@@ -334,7 +338,7 @@ async fn read_body<B>(
     rules: BodyRules<'_>,
     headers: &HeaderMap,
     body: B,
-    neighbours: Option<&Neighbours>,
+    connection: Option<&ConnectionContext>,
 ) -> Result<(Bytes, HeldMemory), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -355,9 +359,9 @@ where
         held = state.room.hold(REQUEST_BYTES + headers_bytes);
         held.is_some()
     };
-    with_memory(neighbours, &mut is_held).await;
+    with_memory(connection, &mut is_held).await;
     let held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, &rules, held, neighbours);
+    let collect = collected(body, declared, &rules, held, connection);
     let mut collect = std::pin::pin!(collect);
     // Most bodies arrive with their headers, and need no timer.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
@@ -368,16 +372,19 @@ where
             in_time.unwrap_or(Err(Problem::TOO_SLOW))
         }
     };
-    let is_too_slow = neighbours.is_some_and(|it| it.slot.is_too_slow.load(Ordering::Relaxed));
+    let is_too_slow = connection.is_some_and(|it| it.slot.is_too_slow.load(Ordering::Relaxed));
     read.map_err(
         |problem| if is_too_slow && problem == Problem::BROKEN_BODY { Problem::TOO_SLOW } else { problem },
     )
 }
 
 /// Takes memory, from those who keep it longest if need be.
-async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut() -> bool + Send)) -> bool {
-    match neighbours {
-        Some(neighbours) => neighbours.limiter.with_memory(&neighbours.slot, is_held).await,
+async fn with_memory(
+    connection: Option<&ConnectionContext>,
+    is_held: &mut (dyn FnMut() -> bool + Send),
+) -> bool {
+    match connection {
+        Some(connection) => connection.limiter.with_memory(&connection.slot, is_held).await,
         None => is_held(),
     }
 }
@@ -390,7 +397,7 @@ async fn collected<B>(
     declared: Option<usize>,
     rules: &BodyRules<'_>,
     mut held: HeldMemory,
-    neighbours: Option<&Neighbours>,
+    connection: Option<&ConnectionContext>,
 ) -> Result<(Bytes, HeldMemory), Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -418,7 +425,7 @@ where
             let step = if bytes.capacity() == 0 { FIRST_BYTES } else { NEXT_BYTES };
             let capacity = bytes.capacity().saturating_mul(4).max(step).clamp(needed, whole);
             let more = capacity - bytes.capacity();
-            if !with_memory(neighbours, &mut || held.add(more)).await {
+            if !with_memory(connection, &mut || held.add(more)).await {
                 return Err(Problem::SATURATED);
             }
             bytes.reserve_exact(capacity - bytes.len());
@@ -510,14 +517,24 @@ fn response(answer: SenderAnswer) -> Response {
     response
 }
 
-/// The header that a kind reads a verified client certificate from.
-static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
+/// The key of the answer to a request with a valid token; `None` for nearly all requests.
+pub(crate) fn probed(
+    probes: &ProbeKey,
+    clock: &Clock,
+    headers: &HeaderMap,
+    uri: &http::Uri,
+) -> Option<AnswerKey> {
+    // These two checks rule out most requests.
+    if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
+        return None;
+    }
+    probes.good(probe_token(headers, uri)?, clock.now_ms())
+}
 
-/// The header with the id of the request.
-static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
-
-/// The header of a server that may have fake events; no other server sends it.
-static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
-
-/// The header with the outcome of a verified request.
-pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");
+/// The answer to it.
+pub(crate) fn probe_response(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> Response {
+    let mut response = view_reply(StatusCode::OK, &probe_answer(key, parts, body)).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.extensions_mut().insert(KnownCaller);
+    response
+}

@@ -12,22 +12,98 @@
 //!
 //! Every reader records what is wrong and goes on, so one start reports everything. `None` travels only beside a problem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::kind_list::{Kinds, kind_of};
-use super::layers::{ConfigSources, DEFAULTS, Layer, Settings, toml_layer};
-use super::provider::{KnownNames, provider};
-use super::{dev, sections};
+use super::layers::{ConfigSources, DEFAULTS, DEV_ORIGIN, Layer, Settings, toml_layer};
+use super::provider::{ConfiguredNames, provider};
+use super::sections;
 use hooklatch_core::config::{
     Checker, Config, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, EffectiveSetting, EncryptionConfig,
-    Environment, FetchConfig, Field, Found, LogConfig, OutboxConfig, ProviderConfig, ReadValue, ReadValues,
-    SettingLayer, Table, TracingConfig, mark_of, open_to_all,
+    Environment, FetchConfig, Field, Found, KindsFolder, LogConfig, OutboxConfig, ProviderConfig, ReadValue,
+    ReadValues, SettingLayer, Table, TracingConfig, mark_of, open_to_all,
 };
 use hooklatch_core::types::Name;
 use hooklatch_outbox::parse_destination;
-use hooklatch_receive::provider::{ActiveProvider, Provider, published_mistakes};
+use hooklatch_receive::kinds::{self, TakenNames};
+use hooklatch_receive::provider::{ActiveProvider, KindError, Provider, published_mistakes};
 use hooklatch_verify::spec::Spec;
+
+/// The kinds there are, and what is wrong with those that cannot be used.
+#[derive(Default)]
+pub struct Kinds {
+    /// The kinds that can be used.
+    pub all: Vec<Provider>,
+    /// The folder that some of them were read from, if one is configured.
+    pub folder: Option<KindsFolder>,
+    /// Everything that is wrong with the kinds of that folder.
+    pub problems: Vec<ConfigProblem>,
+    /// Names of the kinds that cannot be used, which is reported already: their providers are not reported again.
+    pub broken: Vec<String>,
+}
+
+impl Kinds {
+    /// Makes a list of these kinds, with no folder of others.
+    pub fn of(all: Vec<Provider>) -> Self {
+        Self { all, ..Self::default() }
+    }
+}
+
+impl std::ops::Deref for Kinds {
+    type Target = [Provider];
+
+    fn deref(&self) -> &[Provider] {
+        &self.all
+    }
+}
+
+/// The built-in kinds, with those of the configured folder and of `own` added or put in their place.
+pub fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
+    kinds_beside(&Settings::of_process(file), own)
+}
+
+/// The built-in kinds, with those of the folder in these settings and of `own` added or put in their place.
+pub fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
+    let mut all = hooklatch_receive::providers::builtin();
+    let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());
+    all.retain(|kind| own.iter().all(|one| one.kind() != kind.kind()));
+    let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
+    let folder = kinds_folder(settings);
+    let taken = TakenNames { builtin: &names(&all), own: &names(&own) };
+    let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
+    let twice = named_twice(&own);
+    all.extend(own);
+    all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));
+    all.extend(found.kinds);
+    let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
+    for error in unusable.iter().filter_map(|kind| kind.spec().err()).chain(&twice) {
+        all.problems.push(ConfigProblem::new("this program", "", error.to_string(), ""));
+        all.broken.push(error.kind().to_owned());
+    }
+    all
+}
+
+/// The names that stand for two kinds: only one of those would be looked up.
+fn named_twice(own: &[Provider]) -> Vec<KindError> {
+    let mut seen = BTreeSet::new();
+    let again: BTreeSet<&str> = own.iter().map(Provider::kind).filter(|name| !seen.insert(*name)).collect();
+    again.into_iter().map(|name| KindError::Twice { name: name.to_owned() }).collect()
+}
+
+/// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else
+/// is checked; what is wrong with the layers, or with the key, is reported by the load itself.
+fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
+    let sources = ConfigSources::of(settings);
+    let checker = sources.checker();
+    let folder = Table::root(&checker, sources.merged(&[]).ok()?).peek("kinds")?.peek("folder")?;
+    let text = folder.text().filter(|text| !text.is_empty())?;
+    Some(KindsFolder { path: checker.folder.join(text), source: folder.source })
+}
+
+/// The kind that `provider` is of.
+pub(crate) fn kind_of<'a>(kinds: &'a [Provider], provider: &ProviderConfig) -> Option<&'a Provider> {
+    kinds.iter().find(|kind| kind.kind() == provider.kind.as_str())
+}
 
 /// A configuration that holds, with what was made of it while it was checked.
 pub struct Loaded {
@@ -93,15 +169,15 @@ fn whole(checker: &Checker<'_>, root: Layer, kinds: &Kinds, is_activated: bool) 
     let destinations =
         places.iter().filter_map(|(name, field)| parse_destination(name, field, lease_ms)).collect();
     let body_bytes_max = server.as_ref().map_or(0, |(server, _)| server.body_bytes_max);
-    let known = KnownNames { kinds, broken_kinds: &kinds.broken, destinations: &names, body_bytes_max };
+    let known = ConfiguredNames { kinds, destinations: &names, body_bytes_max };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());
     for (name, field) in senders {
         let problems_before = checker.problems_n();
         let Some((name, config)) = provider(&name, &field, &known) else { continue };
-        // When its keys are right one by one, its kind has a word too.
+        // Once every key is valid, its kind validates the whole.
         if is_activated && checker.problems_n() == problems_before {
-            let ready = activated(&field, kinds, Named { name: &name, config: &config, public_url });
+            let ready = activated(&field, kinds, &name, &config, public_url);
             active.extend(ready.map(|ready| (name.clone(), ready)));
         }
         providers.insert(name, config);
@@ -130,20 +206,18 @@ fn whole(checker: &Checker<'_>, root: Layer, kinds: &Kinds, is_activated: bool) 
     Some(Loaded { config, active })
 }
 
-/// One `[providers.NAME]` whose keys are right one by one.
-#[derive(Clone, Copy)]
-struct Named<'a> {
-    name: &'a Name,
-    config: &'a ProviderConfig,
-    public_url: &'a str,
-}
-
 /// The provider, ready; or `None` once everything that its kind finds wrong with it is recorded.
-fn activated(place: &Field<'_>, kinds: &[Provider], named: Named<'_>) -> Option<ActiveProvider> {
-    let kind = kind_of(kinds, named.config)?;
-    let ready = kind.activate(named.name, named.config, named.public_url);
+fn activated(
+    place: &Field<'_>,
+    kinds: &[Provider],
+    name: &Name,
+    config: &ProviderConfig,
+    public_url: &str,
+) -> Option<ActiveProvider> {
+    let kind = kind_of(kinds, config)?;
+    let ready = kind.activate(name, config, public_url);
     let published = match kind.spec() {
-        Ok(spec) if !place.checker.is_dev => published_mistakes(spec, named.config),
+        Ok(spec) if !place.checker.is_dev => published_mistakes(spec, config),
         _ => Vec::new(),
     };
     let mistakes = ready.as_ref().err().into_iter().flatten().chain(&published);
@@ -205,7 +279,7 @@ fn effective(read: ReadValues, defaults: ReadValues) -> Vec<EffectiveSetting> {
 fn layer(source: &str) -> SettingLayer {
     match source {
         DEFAULTS_ORIGIN => SettingLayer::Default,
-        dev::ORIGIN => SettingLayer::Dev,
+        DEV_ORIGIN => SettingLayer::Dev,
         source if source.starts_with(ENV_PREFIX) => SettingLayer::Environment,
         _ => SettingLayer::File,
     }

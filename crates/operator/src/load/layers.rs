@@ -2,22 +2,45 @@
 //!
 //! Every value keeps its origin (file or variable), so that a problem can name it. Values from the environment stay text
 //! here; `config::Field` reads them as what the key wants.
+//!
+//! The layer of `serve --dev` has loopback addresses only, a database in a local folder, every kind with its published
+//! secret or generated key, and everything routed to the built-in `echo`. Its secrets are published; that is why it refuses
+//! any address but loopback. The keys with which `serve --dev` and `sign` play senders that have private ones are made once
+//! for a working directory, for its owner alone to read.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ::config::{FileFormat, Format, Map, Value, ValueKind};
+use serde_json::{Value as Json, json};
 
-use super::dev;
-use hooklatch_core::config::{Checker, ConfigProblem, DEFAULTS_ORIGIN, ENV_PREFIX, Environment};
-use hooklatch_receive::provider::Provider;
+use super::sections::reachable;
+use hooklatch_core::config::{
+    Checker, ConfigProblem, DEFAULTS_ORIGIN, DEV_TOKEN, ENV_PREFIX, Environment, is_secret_place, toml_value,
+};
+use hooklatch_receive::provider::{Provider, dev_secret, dev_settings};
 use hooklatch_verify::DevKeys;
+use hooklatch_verify::spec::Spec;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
 pub(super) const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// The file that is read when none is named.
 const USER_FILE: &str = "hooklatch.toml";
+
+/// The source of the values of this layer.
+pub(crate) const DEV_ORIGIN: &str = "serve --dev";
+/// URL of its database, relative to the working directory.
+const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
+/// The path of the built-in destination on the operators' listener.
+const ECHO_PATH: &str = "/dev/echo";
+
+/// Name of the folder that the database of `serve --dev` is in, too.
+const FOLDER: &str = ".hooklatch";
+const FILE: &str = "dev_keys.pem";
 
 /// One layer of keys and values, or all of them.
 pub(super) type Layer = Map<String, Value>;
@@ -41,9 +64,9 @@ impl Settings {
 
     /// Settings of `serve --dev`, with the keys of the working directory.
     pub(crate) fn of_dev(file: Option<&Path>, kinds: &[Provider]) -> Result<Self, Vec<ConfigProblem>> {
-        let keys = dev::keys_of_folder(kinds).map_err(|error| {
+        let keys = dev_keys_of_folder(kinds).map_err(|error| {
             let why = format!("has no development keys: {error}");
-            vec![ConfigProblem::new(dev::ORIGIN, "", why, "start it in a folder that it may write to")]
+            vec![ConfigProblem::new(DEV_ORIGIN, "", why, "start it in a folder that it may write to")]
         })?;
         Ok(Self { dev: Some(keys), ..Self::of_process(file) })
     }
@@ -75,7 +98,7 @@ impl<'a> ConfigSources<'a> {
 
     /// The layers as one table; or what keeps them from being read at all. `kinds` are those that `serve --dev` plays.
     pub(super) fn merged(&self, kinds: &[Provider]) -> Result<Layer, Vec<ConfigProblem>> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<ConfigProblem> = self.settings.env.unreadable().collect();
         let mut layers = [
             toml_layer(DEFAULTS_ORIGIN, DEFAULTS),
             self.file.as_deref().map_or_else(|| Ok(Layer::new()), file_layer),
@@ -89,7 +112,7 @@ impl<'a> ConfigSources<'a> {
         if let Some(keys) = &self.settings.dev {
             // The echo destination is on the operators' listener, so that has to be known first.
             let admin_listen = admin_listen(&merged(layers.clone()));
-            layers.insert(1, dev::layer(kinds, keys, admin_listen));
+            layers.insert(1, dev_layer(kinds, keys, admin_listen));
         }
         Ok(merged(layers))
     }
@@ -120,30 +143,25 @@ fn merged(layers: Vec<Layer>) -> Layer {
 }
 
 /// Lays `over` on `under`: tables key by key, everything else replaced. A variable that holds a table in TOML is one: the
-/// keys that it leaves out keep their values.
+/// keys that it leaves out keep their values. A table that names the place of a secret is one value.
 fn merge(under: &mut Layer, over: Layer) {
-    for (key, value) in over {
-        let origin = value.origin().map(str::to_owned);
-        match (under.get_mut(&key).map(|below| &mut below.kind), value.kind) {
-            (Some(ValueKind::Table(below)), ValueKind::Table(above)) => merge(below, above),
-            (Some(ValueKind::Table(below)), ValueKind::String(text))
-                if text.trim_start().starts_with('{') =>
-            {
-                match origin.as_deref().and_then(|origin| inline_table(origin, &text)) {
-                    Some(above) => merge(below, above),
-                    None => drop(under.insert(key, Value::new(origin.as_ref(), text))),
-                }
-            }
-            (_, kind) => drop(under.insert(key, Value::new(origin.as_ref(), kind))),
+    for (key, mut value) in over {
+        let Some(ValueKind::Table(below)) = under.get_mut(&key).map(|below| &mut below.kind) else {
+            under.insert(key, value);
+            continue;
+        };
+        if let (ValueKind::String(text), Some(origin)) = (&value.kind, value.origin())
+            && text.trim_start().starts_with('{')
+            && let Some(table @ Value { kind: ValueKind::Table(_), .. }) = toml_value(origin, text.trim())
+        {
+            value = table;
         }
-    }
-}
-
-/// The table that a text in TOML is; `None` where it is something else.
-fn inline_table(origin: &str, text: &str) -> Option<Layer> {
-    match toml_layer(origin, &format!("table = {text}")).ok()?.remove("table")?.kind {
-        ValueKind::Table(table) => Some(table),
-        _ => None,
+        match value.kind {
+            ValueKind::Table(above) if !(is_secret_place(below.keys()) && is_secret_place(above.keys())) => {
+                merge(below, above);
+            }
+            _ => drop(under.insert(key, value)),
+        }
     }
 }
 
@@ -209,5 +227,128 @@ fn insert(table: &mut Map<String, Value>, parts: &[&str], value: Value) -> bool 
                 _ => false,
             }
         }
+    }
+}
+
+/// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
+fn dev_layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
+    let providers = kinds.iter().filter_map(|kind| {
+        let spec = kind.spec().ok()?;
+        Some((spec.kind.clone(), dev_provider(spec, keys)?))
+    });
+    let echo_at =
+        admin_listen.map_or_else(|| "127.0.0.1:8081".to_owned(), |listen| reachable(listen).to_string());
+    let root = dev_value(json!({
+        "database": { "url": DATABASE_URL },
+        "admin": { "tokens": [{ "name": "dev", "role": "admin", "token": DEV_TOKEN }] },
+        "server": { "test": true },
+        "providers": providers.collect::<serde_json::Map<_, _>>(),
+        "destinations": { "echo": {
+            "url": format!("http://{echo_at}{ECHO_PATH}"),
+            // Fast, so that a newcomer sees a failing call being repeated while looking.
+            "retry": { "first_ms": 200, "max_ms": 5_000, "attempts_n": 50 },
+        } },
+    }));
+    root.into_table().unwrap_or_default()
+}
+
+/// One kind, with what is published for it; `None` where only the sender's own keys would do.
+fn dev_provider(spec: &Spec, keys: &DevKeys) -> Option<Json> {
+    let settings = dev_settings(spec, keys);
+    let wanted = spec.signature.keys.as_ref();
+    let mut needed = spec.setting.iter().filter(|setting| setting.needed || Some(&setting.name) == wanted);
+    if !needed.all(|setting| settings.has(&setting.name)) {
+        return None;
+    }
+    let values = settings.iter().map(|setting| {
+        let text = setting.value.reveal();
+        let value = setting.id.as_ref().map_or_else(|| json!(text), |id| json!([{ "id": id, "key": text }]));
+        (setting.name.clone(), value)
+    });
+    let mut provider = json!({
+        "routes": [{ "on": ["*"], "to": "echo" }],
+        "settings": values.collect::<serde_json::Map<_, _>>(),
+    });
+    let more = provider.as_object_mut()?;
+    if spec.needs_types() {
+        more.insert("types".to_owned(), json!(["*"]));
+    }
+    if spec.takes_secrets() {
+        more.insert("secrets".to_owned(), json!([dev_secret(spec)]));
+    } else if spec.signature.may_be_unsigned {
+        more.insert("unverified".to_owned(), json!("accept"));
+    }
+    Some(provider)
+}
+
+/// A value of this layer.
+fn dev_value(value: Json) -> Value {
+    let kind = match value {
+        Json::Null => ValueKind::Nil,
+        Json::Bool(bool) => bool.into(),
+        Json::Number(number) => number.as_i64().map_or(ValueKind::Nil, ValueKind::I64),
+        Json::String(text) => text.into(),
+        Json::Array(list) => ValueKind::Array(list.into_iter().map(dev_value).collect()),
+        Json::Object(map) => {
+            let entries = map.into_iter().map(|(key, value)| (key, dev_value(value)));
+            return Value::new(None, entries.collect::<Map<String, Value>>());
+        }
+    };
+    Value::new(Some(&DEV_ORIGIN.to_owned()), kind)
+}
+
+/// The keys of the working directory, where one of `kinds` needs any.
+pub fn dev_keys_of_folder(kinds: &[Provider]) -> io::Result<DevKeys> {
+    let needs = |kind: &Provider| kind.spec().is_ok_and(hooklatch_verify::spec::Spec::needs_generated_keys);
+    if kinds.iter().any(needs) { load_or_generate(Path::new(FOLDER)) } else { Ok(DevKeys::default()) }
+}
+
+/// The keys in `folder`, made there when there are none.
+fn load_or_generate(folder: &Path) -> io::Result<DevKeys> {
+    let path = folder.join(FILE);
+    if !path.exists() {
+        generate(folder, &path)?;
+    }
+    let unreadable = || {
+        let why = format!("`{}` holds no development keys: remove it, and others are made", path.display());
+        io::Error::other(why)
+    };
+    DevKeys::parse(&fs::read_to_string(&path)?).ok_or_else(unreadable)
+}
+
+/// Written whole under another name first, so that a process that starts at the same time reads all of it, and linked,
+/// so that the first one stays.
+fn generate(folder: &Path, path: &Path) -> io::Result<()> {
+    let text = DevKeys::generate().ok_or_else(|| io::Error::other("the system has no random numbers"))?;
+    fs::create_dir_all(folder)?;
+    let draft = folder.join(format!("{FILE}.{}", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(text.as_bytes())?;
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn keys_are_made_once_and_are_for_their_owner_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        load_or_generate(folder.path()).expect("made");
+        let first = fs::read_to_string(&path).expect("a file");
+        assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+        generate(folder.path(), &path).expect("another start");
+        load_or_generate(folder.path()).expect("loaded");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), first);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        fs::write(&path, "no keys").expect("written");
+        assert!(load_or_generate(folder.path()).expect_err("unreadable").to_string().contains("remove it"));
     }
 }

@@ -108,7 +108,7 @@ mod tests {
         );
         assert!(find("bare").expect("a profile").token.is_none());
         assert_eq!(find_profile(&file, &env, "away").expect_err("two problems").len(), 2);
-        let none = find_profile(&file, &env, "nobody").expect("no problem");
+        let none = find_profile(&file, &env, "missing").expect("no problem");
         assert!(none.profile.is_none() && none.names == ["away", "bare", "prod", "test"]);
     }
 

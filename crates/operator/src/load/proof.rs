@@ -12,10 +12,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::configuration::Loaded;
-use super::kind_list::{Kinds, kind_of};
+use super::configuration::{Kinds, Loaded, kind_of};
 use super::layers::{ConfigSources, Settings};
-use super::meant::{meant_name, meant_type};
+use super::warnings::{meant_name, meant_type};
 use hooklatch_core::config::{
     Config, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig, SettingLayer,
 };
@@ -153,22 +152,22 @@ struct Prover<'a> {
 impl Prover<'_> {
     /// Warns about a key, and names the file or variable that sets it; for a key that is not set, the file.
     fn warn(&mut self, key: &str, value: Option<&str>, why: &str, remedy: &str) {
-        let is_said =
+        let is_set =
             |one: &&EffectiveSetting| one.layer != SettingLayer::Default && key.starts_with(&one.key);
-        let found = self.config.settings.iter().find(is_said);
-        let source = found.map_or(&self.default_source, |one| &one.source).clone();
-        self.push(&source, key, value, (why, remedy));
+        let found = self.config.settings.iter().find(is_set);
+        let source = found.map_or(&self.default_source, |one| &one.source);
+        self.push(ConfigProblem { value: value.map(shown), ..ConfigProblem::new(source, key, why, remedy) });
     }
 
     /// Warns about the handlers of this program for a kind.
     fn warn_program(&mut self, kind: &str, value: Option<&str>, why: &str, remedy: &str) {
-        self.push("this program", &format!("handlers of `{kind}`"), value, (why, remedy));
+        let key = format!("handlers of `{kind}`");
+        let warning = ConfigProblem::new("this program", &key, why, remedy);
+        self.push(ConfigProblem { value: value.map(shown), ..warning });
     }
 
     /// Two providers of one kind have the same handlers, which are reported once.
-    fn push(&mut self, source: &str, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
-        let value = value.map(shown);
-        let warning = ConfigProblem { value, ..ConfigProblem::new(source, key, why, remedy) };
+    fn push(&mut self, warning: ConfigProblem) {
         if !self.proof.warnings.contains(&warning) {
             self.proof.warnings.push(warning);
         }
@@ -337,8 +336,9 @@ impl Prover<'_> {
     fn routes(&mut self, proven: &Proven<'_>, events: &[IncomingEvent]) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for (n, route) in proven.provider.routes.iter().enumerate() {
-            let is_taken =
-                |event: &&IncomingEvent| event.unreadable.is_none() && takes(route, &event.event_type);
+            let is_taken = |event: &&IncomingEvent| {
+                event.unreadable.is_none() && route.on.iter().any(|on| on.matches(&event.event_type))
+            };
             let taken: Vec<RawEvent> =
                 events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
             let key = format!("providers.{}.routes[{n}]", proven.name);
@@ -540,10 +540,6 @@ fn meant_pointer(spec: &Spec, payload: &Value, pointer: &str) -> Option<String> 
     found.map(str::to_owned).or_else(|| meant_name(payload, pointer))
 }
 
-fn takes(route: &RouteConfig, event_type: &str) -> bool {
-    route.on.iter().any(|pattern| pattern.matches(event_type))
-}
-
 /// True when some type may fit both patterns.
 fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
     let fits = |one: &TypePattern, other: &TypePattern| one.matches(other.as_str().trim_end_matches('*'));
@@ -595,7 +591,7 @@ mod tests {
         let kind = hooklatch_receive::kind("stripe")
             .on("invoice.paid", |_: Event<Value>| Ok(Effects::new().call("receipts", ())))
             .on("charge.refunded", |_: Event<Value>| refuse("no account"))
-            .on("plan.created", |_: Event<Value>| ignore("nobody needs it"))
+            .on("plan.created", |_: Event<Value>| ignore("not needed"))
             .on("payment_intent.succeded", |_: Event<Value>| Ok(Effects::new()))
             .on_tx("payment_intent.succeeded", in_tx);
         let unused = hooklatch_receive::kind("github").on("push", |_: Event<Value>| Ok(Effects::new()));
@@ -607,7 +603,7 @@ mod tests {
         };
         assert_eq!(of("invoice.paid"), (SampleOutcome::Failed, "no destination is called `receipts`"));
         assert_eq!(of("charge.refunded"), (SampleOutcome::Failed, "no account"));
-        assert_eq!(of("plan.created"), (SampleOutcome::Ignored, "nobody needs it"));
+        assert_eq!(of("plan.created"), (SampleOutcome::Ignored, "not needed"));
         assert_eq!(of("payment_intent.succeeded").0, SampleOutcome::NotRun);
         assert_eq!(of("v1.billing.meter.error_report_triggered").0, SampleOutcome::Untaken);
         let reported: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();

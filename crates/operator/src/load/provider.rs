@@ -2,6 +2,7 @@
 
 use ::config::ValueKind;
 
+use super::configuration::Kinds;
 use hooklatch_core::config::{
     AgeConfig, BODY_BYTES, Field, KindSettings, ProviderConfig, RetryConfig, RouteConfig, Secret, Table,
     entry_name,
@@ -27,11 +28,9 @@ const AGE_S_MIN: u64 = 60;
 const AGE_S_MAX: u64 = 400 * 86_400;
 
 /// The names that a provider's keys are checked against.
-pub(super) struct KnownNames<'a> {
-    /// The kinds there are.
-    pub kinds: &'a [Provider],
-    /// Kinds that are there and cannot be used, which is reported elsewhere.
-    pub broken_kinds: &'a [String],
+pub(super) struct ConfiguredNames<'a> {
+    /// The kinds there are, and those that cannot be used, which is reported elsewhere.
+    pub kinds: &'a Kinds,
     /// The names under `[destinations]`, right or wrong.
     pub destinations: &'a [String],
     /// `server.body_bytes_max`.
@@ -42,24 +41,27 @@ pub(super) struct KnownNames<'a> {
 pub(crate) fn provider(
     name: &str,
     field: &Field<'_>,
-    known: &KnownNames<'_>,
+    known: &ConfiguredNames<'_>,
 ) -> Option<(Name, ProviderConfig)> {
     let name = entry_name(name, field)?;
     let mut table = field.table()?;
-    // The kind as it is written, right or wrong.
-    let written = table.peek("kind").map(|field| field.value.kind);
-    let kind = if let Some(ValueKind::String(text)) = written { text } else { name.to_string() };
-    if known.broken_kinds.contains(&kind) {
+    let written = table.take("kind");
+    let kind = match &written {
+        Some(field) => field.text(),
+        None => Some(name.to_string()),
+    };
+    if kind.as_ref().is_some_and(|kind| known.kinds.broken.contains(kind)) {
         return None;
     }
-    let spec = spec(&mut table, field, &name, known.kinds);
+    let place = written.as_ref().unwrap_or(field).at(table.path("kind"));
+    let spec = kind.and_then(|kind| spec(&kind, &place, known.kinds));
     let config = keys(&mut table, spec, known);
     table.finish();
     Some((name, config?))
 }
 
 /// The keys of a provider; all are read even where its kind is not known.
-fn keys(table: &mut Table<'_>, spec: Option<&Spec>, known: &KnownNames<'_>) -> Option<ProviderConfig> {
+fn keys(table: &mut Table<'_>, spec: Option<&Spec>, known: &ConfiguredNames<'_>) -> Option<ProviderConfig> {
     let settings = settings(table, spec.map_or(&[], |spec| spec.setting.as_slice()));
     let is_unverified_accepted = unverified(table, spec);
     let secrets = secrets(table, spec, is_unverified_accepted);
@@ -99,41 +101,26 @@ fn keys(table: &mut Table<'_>, spec: Option<&Spec>, known: &KnownNames<'_>) -> O
     })
 }
 
-/// The spec of the kind that is named; `None` after a problem.
-fn spec<'a>(
-    table: &mut Table<'_>,
-    place: &Field<'_>,
-    name: &Name,
-    kinds: &'a [Provider],
-) -> Option<&'a Spec> {
-    let written = table.take("kind");
-    let text = match &written {
-        Some(field) => field.text()?,
-        None => name.to_string(),
-    };
+/// The spec of this kind; `None` after a problem.
+fn spec<'a>(kind: &str, place: &Field<'_>, kinds: &'a [Provider]) -> Option<&'a Spec> {
     // A kind of a program's own whose file is not a spec is reported when the app is built; here it is not known.
     let specs = || kinds.iter().filter_map(|kind| kind.spec().ok());
-    if let Some(spec) = specs().find(|spec| spec.kind == text) {
+    if let Some(spec) = specs().find(|spec| spec.kind == kind) {
         return Some(spec);
     }
     let names: Vec<&str> = specs().map(|spec| spec.kind.as_str()).collect();
-    let remedy = match nearest(&text, names.iter().copied()) {
+    let remedy = match nearest(kind, names.iter().copied()) {
         Some(near) => format!("did you mean kind = \"{near}\"?"),
         None => format!("set `kind` to one of {}", names.join(", ")),
     };
-    let field = written.as_ref().unwrap_or(place).at(table.path("kind"));
-    field.problem(format!("there is no provider kind `{}`", shown(&text)), remedy);
+    place.problem(format!("there is no provider kind `{}`", shown(kind)), remedy);
     None
 }
 
 /// `unverified = "accept"`, which is only for kinds whose sender signs nothing.
 fn unverified(table: &mut Table<'_>, spec: Option<&Spec>) -> bool {
     let Some(field) = table.take("unverified") else { return false };
-    let is_accepted = field.parsed(|text| match text {
-        "refuse" => Ok(false),
-        "accept" => Ok(true),
-        _ => Err(("is not one of the words for this key", "write \"accept\" or \"refuse\"")),
-    });
+    let is_accepted = field.word(&[("accept", true), ("refuse", false)]);
     let may_be = spec.is_some_and(|spec| spec.signature.may_be_unsigned);
     if is_accepted == Some(true) && !may_be {
         field.problem("this kind's sender signs its requests", "leave it out and write secrets");
@@ -166,29 +153,29 @@ fn age(table: &mut Table<'_>, spec: Option<&Spec>) -> AgeConfig {
     // What is wrong with the kind is reported already.
     let Some(spec) = spec else { return AgeConfig::default() };
     let (own_s, is_unbounded) = (spec.tolerance_s(), spec.is_age_unchecked());
-    let untimed = |field: Field<'_>| {
+    let untimed = |field: &Field<'_>| {
         field.problem_shown("this kind knows no signed time whose age it could check", "leave it out");
     };
     let mut age = AgeConfig::default();
-    match (tolerance, own_s) {
-        (Some(field), Some(own_s)) => {
-            age.tolerance_s = field.number(&(1..=TOLERANCE_S_MAX.max(own_s.into())));
+    if let Some(field) = tolerance {
+        match own_s {
+            Some(own_s) => age.tolerance_s = field.number(&(1..=TOLERANCE_S_MAX.max(own_s.into()))),
+            None if is_unbounded => field.problem_shown(
+                "this kind's sender says nowhere how old a signed time may be",
+                "write max_age_s, which sets a bound of your own",
+            ),
+            None => untimed(&field),
         }
-        (Some(field), None) if is_unbounded => field.problem_shown(
-            "this kind's sender says nowhere how old a signed time may be",
-            "write max_age_s, which sets a bound of your own",
-        ),
-        (Some(field), None) => untimed(field),
-        (None, _) => {}
     }
-    match (max_age, own_s) {
-        (Some(field), Some(own_s)) => {
-            let why = format!("this kind's sender has a bound of its own, {own_s} s");
-            field.problem_shown(why, "write tolerance_s to widen or narrow that");
+    if let Some(field) = max_age {
+        match own_s {
+            Some(own_s) => {
+                let why = format!("this kind's sender has a bound of its own, {own_s} s");
+                field.problem_shown(why, "write tolerance_s to widen or narrow that");
+            }
+            None if is_unbounded => age.max_age_s = field.number(&(AGE_S_MIN..=AGE_S_MAX)),
+            None => untimed(&field),
         }
-        (Some(field), None) if is_unbounded => age.max_age_s = field.number(&(AGE_S_MIN..=AGE_S_MAX)),
-        (Some(field), None) => untimed(field),
-        (None, _) => {}
     }
     age
 }

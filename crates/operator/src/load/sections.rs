@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ::config::ValueKind;
 
-use super::kind_list::kind_of;
+use super::configuration::kind_of;
 use hooklatch_core::config::{
-    AdminConfig, AgeConfig, DAYS_MAX, DEFAULTS_ORIGIN, DatabaseConfig, ENDLESS_DAYS, Field, IdsKept,
-    ListenerTlsConfig, ProviderConfig, RetentionConfig, ServerConfig, Table,
+    AdminConfig, AgeConfig, DATABASE_URL_FORMS, DAYS_MAX, DEFAULTS_ORIGIN, DatabaseConfig, ENDLESS_DAYS,
+    Field, IdsKept, ListenerTlsConfig, ProviderConfig, RetentionConfig, ServerConfig, Table,
 };
 use hooklatch_core::database_url;
 use hooklatch_core::mistakes::shown;
@@ -109,13 +109,9 @@ pub(crate) fn database(root: &mut Table<'_>) -> Option<DatabaseConfig> {
     })
 }
 
-/// The remedy for what is no URL of a database.
-const WRITE: &str =
-    "write sqlite://PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE, or several HOST:PORT between commas";
-
 /// The reason why a database's URL is wrong, and the remedy. No URL of PostgreSQL is quoted: it may hold a password.
 fn database_url_mistake(url: &str) -> Option<(String, String)> {
-    let wrong = |why: &str| Some((why.to_owned(), WRITE.to_owned()));
+    let wrong = |why: &str| Some((why.to_owned(), DATABASE_URL_FORMS.to_owned()));
     let Some((scheme, rest)) = url.split_once("://") else { return wrong("is not a database URL") };
     match scheme {
         "sqlite" if rest.is_empty() => wrong("names no file"),
@@ -137,11 +133,11 @@ fn database_url_mistake(url: &str) -> Option<(String, String)> {
     }
 }
 
-/// The same for a path of SQLite.
+/// The reason why the path of an SQLite file is wrong, and the remedy.
 fn sqlite_mistake(url: &str) -> Option<(String, String)> {
     let path = match sqlite_path(url) {
         Ok(path) => path,
-        Err(why) => return Some((why, WRITE.to_owned())),
+        Err(why) => return Some((why, DATABASE_URL_FORMS.to_owned())),
     };
     let named = shown(&path.to_string_lossy());
     if named.starts_with('~') && named.contains('/') {
@@ -164,7 +160,7 @@ pub(crate) fn retention(
 ) -> RetentionConfig {
     let needed = |(name, provider): (&Name, &ProviderConfig)| {
         let spec = kind_of(kinds, provider)?.spec().ok()?;
-        Some((name.clone(), kept(spec, provider.age)))
+        Some((name.clone(), ids_kept(spec, provider.age)))
     };
     let ids_of: BTreeMap<Name, IdsKept> = providers.iter().filter_map(needed).collect();
     let retention = root.section("retention", |table| {
@@ -208,7 +204,7 @@ struct Reason {
 }
 
 /// The need of a provider of this kind for the ids of its events.
-fn kept(spec: &Spec, age: AgeConfig) -> IdsKept {
+fn ids_kept(spec: &Spec, age: AgeConfig) -> IdsKept {
     let reasons = reasons(spec, age);
     let longest = |reasons: &mut dyn Iterator<Item = &Reason>| {
         let longest = reasons.max_by_key(|reason| reason.hours);
@@ -248,13 +244,13 @@ fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
     reasons.push(match (age.max_age_s, spec.bounds_signed_time()) {
         (Some(max_age_s), _) => {
             let why = format!("signs a time that may be {max_age_s} s old, as max_age_s says");
-            reason(hours_of(max_age_s), why, true)
+            reason(max_age_s.div_ceil(3_600), why, true)
         }
         (None, true) => {
             // The signed time may also be as far ahead as the kind's own tolerance.
             let (past_s, ahead_s) = (age.tolerance_s.or(spec.tolerance_s()), spec.tolerance_s());
             let tolerance_s = past_s.unwrap_or_default().saturating_add(ahead_s.unwrap_or_default());
-            reason(hours_of(tolerance_s), format!("believes a request for {tolerance_s} s"), true)
+            reason(tolerance_s.div_ceil(3_600), format!("believes a request for {tolerance_s} s"), true)
         }
         (None, false) => {
             let why = format!(
@@ -265,11 +261,6 @@ fn reasons(spec: &Spec, age: AgeConfig) -> Vec<Reason> {
         }
     });
     reasons
-}
-
-/// Seconds in hours, rounded up.
-fn hours_of(seconds: u32) -> u32 {
-    seconds.div_ceil(3_600)
 }
 
 /// Whole days from three on, else hours.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::configuration::{asked, load_for_tools};
-use super::kind_list::Kinds;
+use super::configuration::{Kinds, asked, load_for_tools};
 use super::layers::{DEFAULTS, Settings};
-use hooklatch_core::config::Config;
+use hooklatch_core::config::{Config, ConfigProblem};
 use hooklatch_receive::provider::Provider;
 
 /// Keys whose examples are no defaults.
@@ -195,15 +194,18 @@ fn defaults_that_the_manual_shows_are_those_of_the_program() {
     assert_eq!(format!("{shown:#?}"), format!("{least:#?}"));
 }
 
+/// The configuration of this file with these variables.
+fn load_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<ConfigProblem>> {
+    let (_folder, settings) = with_file(text, "hooklatch.toml");
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let env = settings.env.all().clone().into_iter().chain(variables).collect();
+    load_for_tools(&Settings { env, ..settings }, &kinds())
+}
+
 #[test]
 fn a_variable_with_a_table_keeps_the_keys_that_it_leaves_out() {
     let text = "[retention]\nmessages_days = 91\n[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
-    let load = |variables: &[(&str, &str)]| {
-        let (_folder, settings) = with_file(text, "hooklatch.toml");
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let env = settings.env.all().clone().into_iter().chain(variables).collect();
-        load_for_tools(&Settings { env, ..settings }, &kinds())
-    };
+    let load = |variables: &[(&str, &str)]| load_with(text, variables);
     let plain = load(&[]).expect("a configuration");
     let config = load(&[
         ("HOOKLATCH__RETENTION", "{ bodies_days = 7 }"),
@@ -216,4 +218,28 @@ fn a_variable_with_a_table_keeps_the_keys_that_it_leaves_out() {
     assert_eq!((config.outbox.poll_ms, config.server.listen), (plain.outbox.poll_ms, plain.server.listen));
     let problems = load(&[("HOOKLATCH__RETENTION", "30")]).expect_err("no table");
     assert!(problems.iter().any(|one| one.key == "retention"), "{problems:?}");
+}
+
+#[test]
+fn a_variable_with_the_place_of_a_secret_replaces_that_of_the_file() {
+    let text = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nheaders = { a = \"1\", b = \"2\" }\n\
+                sign_secret = { env = \"BILLING_SIGN_SECRET\" }\n";
+    let key = "HOOKLATCH__DESTINATIONS__BILLING__SIGN_SECRET";
+    for (variables, want) in [
+        (vec![], "variable BILLING_SIGN_SECRET"),
+        (vec![(key.to_owned(), "{ file = \"client.key\" }")], "file client.key"),
+        (vec![(format!("{key}__FILE"), "client.key")], "file client.key"),
+        (vec![(key.to_owned(), "{ env = \"BILLING_HMAC\" }")], "variable BILLING_HMAC"),
+    ] {
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+        let config = load_with(text, &variables).expect("a configuration");
+        let one = config.settings.iter().find(|one| one.key == "destinations.billing.sign_secret");
+        assert_eq!(one.and_then(|one| one.secret_in.as_deref()), Some(want), "{variables:?}");
+    }
+    let headers = [("HOOKLATCH__DESTINATIONS__BILLING__HEADERS", "{ b = \"3\", c = \"4\" }")];
+    let config = load_with(text, &headers).expect("a configuration");
+    let names =
+        config.settings.iter().filter_map(|one| one.key.strip_prefix("destinations.billing.headers."));
+    assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
 }

@@ -1,6 +1,10 @@
-//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them.
+//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them. And which
+//! event type, or which name in a payload, was probably meant by one that nothing has.
+
+use serde_json::Value;
 
 use hooklatch_core::config::{AdminConfig, Config, ProviderConfig, Secret};
+use hooklatch_core::mistakes::nearest;
 use hooklatch_core::types::{Name, Role};
 use hooklatch_receive::provider::Provider;
 use hooklatch_verify::spec::{Source, Spec};
@@ -8,7 +12,7 @@ use hooklatch_verify::spec::{Source, Spec};
 /// Warnings about operators and providers, one line each.
 pub fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
     let mut warnings: Vec<String> = few_approvers(&config.admin).into_iter().collect();
-    let mut seen: Vec<KeptSecret> = Vec::new();
+    let mut seen: Vec<PlacedSecret> = Vec::new();
     for (name, provider) in &config.providers {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
         let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
@@ -93,7 +97,7 @@ fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec:
         if tolerance_s > own_s {
             warnings.push(format!(
                 "{key} wider than the {own_s} s of this kind: anyone who has recorded a request can send it again for so \
-                 long, and only what is remembered of its event tells that it is a copy"
+                 long, and only what is remembered of its event shows that it is a copy"
             ));
         } else if tolerance_s < own_s {
             warnings.push(format!(
@@ -129,7 +133,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
                 _ => None,
             });
             Some(format!(
-                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
+                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: anyone who \
                  has seen one request can have it taken for any type; list the types that its sender is configured to send",
                 header.unwrap_or_default()
             ))
@@ -142,7 +146,7 @@ fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> 
 }
 
 /// A secret with its place in the configuration.
-struct KeptSecret {
+struct PlacedSecret {
     place: String,
     provider: Name,
     kind: Name,
@@ -150,8 +154,8 @@ struct KeptSecret {
 }
 
 /// Secrets with which a provider verifies its requests, public keys excepted.
-fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecret> {
-    let kept = |place: String, text: &str| KeptSecret {
+fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<PlacedSecret> {
+    let placed = |place: String, text: &str| PlacedSecret {
         place: format!("providers.{name}.{place}"),
         provider: name.clone(),
         kind: provider.kind.clone(),
@@ -164,22 +168,22 @@ fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecre
         match spec.signature.secret_separator {
             Some(separator) => {
                 let each = secret.reveal().split(separator).map(str::trim).filter(|one| !one.is_empty());
-                list.extend(each.map(|one| kept(format!("secrets[{n}]"), one)));
+                list.extend(each.map(|one| placed(format!("secrets[{n}]"), one)));
             }
-            None => list.push(kept(format!("secrets[{n}]"), secret.reveal())),
+            None => list.push(placed(format!("secrets[{n}]"), secret.reveal())),
         }
     }
     let of_scheme = spec.signature.keys.as_deref().filter(|_| spec.signature.scheme.is_mac());
     let named = spec.secret_settings().map(|(setting, _)| setting).filter(|one| Some(*one) != of_scheme);
     for setting in named.chain(of_scheme) {
         let values = provider.settings.all(setting);
-        list.extend(values.map(|one| kept(format!("settings.{setting}"), one.value.reveal())));
+        list.extend(values.map(|one| placed(format!("settings.{setting}"), one.value.reveal())));
     }
     list
 }
 
 /// A secret that is another provider's as well: who can sign for one can sign for the other.
-fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
+fn shared(one: &PlacedSecret, seen: &[PlacedSecret]) -> Option<String> {
     let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
     let (place, own, others) = (&one.place, &one.provider, &other.provider);
     let so = if one.kind == other.kind {
@@ -194,4 +198,114 @@ fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
         )
     };
     Some(format!("{place}: is the same secret as {}: {so}; have one made for each", other.place))
+}
+
+/// The pattern that was probably meant by one that fits none of the `known` types.
+pub(super) fn meant_type(pattern: &str, known: &[&str]) -> Option<String> {
+    let Some(stem) = pattern.strip_suffix('*') else {
+        // Half of a type, such as `invoice` for `invoice.*`.
+        let longer = known
+            .iter()
+            .find_map(|one| one.strip_prefix(pattern)?.chars().next().filter(|c| is_separator(*c)));
+        let meant = near(pattern, known.iter().copied());
+        return meant.map(str::to_owned).or_else(|| longer.map(|separator| format!("{pattern}{separator}*")));
+    };
+    let whole = stem.trim_end_matches(is_separator);
+    if known.contains(&whole) {
+        return Some(whole.to_owned());
+    }
+    // A beginning is compared with beginnings that end alike: with their separator, or without.
+    let end = |at: usize, c: char| if stem == whole { at } else { at + c.len_utf8() };
+    let stems = known.iter().flat_map(|one| {
+        let places = one.char_indices().filter(|(_, c)| is_separator(*c));
+        places.filter_map(move |(at, c)| one.get(..end(at, c)))
+    });
+    near(stem, stems).map(|meant| format!("{meant}*"))
+}
+
+/// The one that `text` is written almost like: other capitals, other separators, or a few letters.
+fn near<'a>(text: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let letters = |text: &str| text.chars().filter(|c| !is_separator(*c)).collect::<String>().to_lowercase();
+    let same = known.clone().find(|one| letters(one) == letters(text));
+    same.or_else(|| nearest(text, known.filter(|one| !is_other_word(text, one))))
+}
+
+/// True when the two differ by what stands before their last word, as `issues.opened` and `issues.reopened` do.
+fn is_other_word(one: &str, other: &str) -> bool {
+    let last = |text: &str| text.rsplit(is_separator).find(|word| !word.is_empty()).map(str::to_owned);
+    let (Some(one), Some(other)) = (last(one), last(other)) else { return false };
+    one != other && (one.ends_with(&other) || other.ends_with(&one))
+}
+
+fn is_separator(c: char) -> bool {
+    !c.is_alphanumeric()
+}
+
+/// The pointer that was probably meant by one that leads nowhere in `payload`: its first wrong name is replaced.
+pub(super) fn meant_name(payload: &Value, pointer: &str) -> Option<String> {
+    let names: Vec<&str> = pointer.split('/').collect();
+    let mut at = payload;
+    for (place, name) in names.iter().enumerate().skip(1) {
+        if let Some(below) = at.get(name) {
+            at = below;
+            continue;
+        }
+        let known = at.as_object()?.keys().map(String::as_str);
+        // Of a short name, only a letter too many is taken for a mistake.
+        let shorter = |known: &&str| name.strip_prefix(*known).is_some_and(|rest| rest.chars().count() == 1);
+        let near = nearest(name, known.clone()).or_else(|| known.clone().find(shorter))?;
+        let mut meant = names.clone();
+        *meant.get_mut(place)? = near;
+        return Some(meant.join("/")).filter(|meant| payload.pointer(meant).is_some());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_misspelled_type_is_reported_and_an_unrelated_one_is_not() {
+        let known =
+            ["invoice.paid", "charge.refunded", "issues.opened", "push", "AUTHORISATION", "orders/create"];
+        for (pattern, want) in [
+            ("invoice.payd", Some("invoice.paid")),
+            ("invoice.piad", Some("invoice.paid")),
+            ("Invoice.Paid", Some("invoice.paid")),
+            ("invoice_paid", Some("invoice.paid")),
+            ("invoice.paid ", Some("invoice.paid")),
+            ("AUTHORIZATION", Some("AUTHORISATION")),
+            ("order/create", Some("orders/create")),
+            ("invoice", Some("invoice.*")),
+            ("invoce.*", Some("invoice.*")),
+            ("INVOICE.*", Some("invoice.*")),
+            ("invoce*", Some("invoice*")),
+            ("push.*", Some("push")),
+            ("issues.reopened", None),
+            ("invoice.voided", None),
+            ("customer.*", None),
+            ("charge.dispute.created", None),
+            ("payment_intent.succeeded", None),
+            ("p*", None),
+        ] {
+            assert_eq!(meant_type(pattern, &known).as_deref(), want, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_name_that_was_meant_is_looked_for_where_the_pointer_goes_wrong() {
+        let payload = json!({ "id": 1, "customer": { "email": "a" } });
+        for (pointer, want) in [
+            ("/idd", Some("/id")),
+            ("/custmer/email", Some("/customer/email")),
+            ("/customer/emial", Some("/customer/email")),
+            ("/customer/name", None),
+            ("/custmer/name", None),
+            ("/id/x", None),
+        ] {
+            assert_eq!(meant_name(&payload, pointer).as_deref(), want, "{pointer}");
+        }
+    }
 }

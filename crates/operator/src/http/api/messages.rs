@@ -1,83 +1,57 @@
 //! `/v1/messages` and `/v1/lanes`, and the judgement of each message.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::extract::Path;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 
-use super::super::error::Problem;
-use super::super::reply::{tagged_reply, view_reply};
-use super::query::{cursor, limit, name, no_state, query, text, time, word};
-use super::state::{ApiState, Asking};
+use super::super::error::{Problem, tagged_reply, view_reply};
+use super::query::{Query, no_state};
+use super::{Answer, Caller};
 use hooklatch_contract::{MessageFacts, MessageFilter, MessageView, PauseFact};
 use hooklatch_core::types::{MessageId, MessageState, UnixMs};
-use hooklatch_store::{LanePlace, People, Surroundings};
+use hooklatch_store::{LanePlace, Surroundings};
 
-fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
+fn filter(query: &Query) -> Result<MessageFilter, Problem> {
     let states = MessageState::ALL.iter().map(|state| state.as_str());
     Ok(MessageFilter {
-        state: word(values, "state", states, MessageState::parse)?,
-        destination: name(values, "destination")?.map(|name| name.to_string()),
-        provider: name(values, "provider")?.map(|name| name.to_string()),
-        lane: text(values, "lane")?,
-        created_before_ms: time(values, "created_before_ms")?,
+        state: query.word("state", states, MessageState::parse)?,
+        destination: query.name("destination")?.map(|name| name.to_string()),
+        provider: query.name("provider")?.map(|name| name.to_string()),
+        lane: query.text("lane")?,
+        created_before_ms: query.time("created_before_ms")?,
     })
 }
 
-pub(crate) async fn list(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let known = ["state", "destination", "provider", "lane", "created_before_ms", "cursor", "limit"];
-    let values = query(raw.as_deref(), known)?;
-    let before = cursor(&values, |text| text.parse::<MessageId>().ok())?;
-    let mut page = people.messages(wanted(&values)?, before, limit(&values)?).await?;
-    let judge = Judge::of(&state, &people, &page.items).await?;
-    for message in &mut page.items {
-        judge.judge(message);
-    }
+pub(super) async fn list(caller: Caller, query: Query) -> Answer {
+    let before = query.cursor(|text| text.parse::<MessageId>().ok())?;
+    let mut page = caller.people.messages(filter(&query)?, before, query.limit()?).await?;
+    Judge::add(&caller, page.items.iter_mut()).await?;
     Ok(view_reply(StatusCode::OK, &page))
 }
 
-pub(crate) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
-    let known = ["state", "destination", "provider", "lane", "created_before_ms"];
-    let filter = wanted(&query(raw.as_deref(), known)?)?;
+pub(super) async fn count(caller: Caller, query: Query) -> Answer {
+    let filter = filter(&query)?;
     if filter.state.is_none() {
         return Err(no_state(MessageState::ALL.iter().map(|state| state.as_str())));
     }
-    Ok(view_reply(StatusCode::OK, &people.messages_count(filter).await?))
+    Ok(view_reply(StatusCode::OK, &caller.people.messages_count(filter).await?))
 }
 
-pub(crate) async fn show(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(id): Path<String>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(caller: Caller, Path(id): Path<String>) -> Answer {
     // A text that is no number is the id of none.
     let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
-    let mut detail = people.message(id, state.clock.now_ms()).await?;
-    let facts = Judge::of(&state, &people, [&detail.message]).await?.judge(&mut detail.message);
-    detail.policy =
-        state.destinations.get(detail.message.destination.as_str()).map(|facts| facts.policy.clone());
+    let mut detail = caller.people.message(id, caller.now_ms()).await?;
+    let facts = Judge::of(&caller, [&detail.message]).await?.judge(&mut detail.message);
+    let destination = caller.state.destinations.get(detail.message.destination.as_str());
+    detail.policy = destination.map(|facts| facts.policy.clone());
     Ok(tagged_reply(&detail, &(&detail.message, facts.is_rerun)))
 }
 
-pub(super) async fn list_lanes(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["destination", "cursor", "limit"])?;
-    let destination = name(&values, "destination")?;
-    let from = cursor(&values, place)?;
-    let found = people.lanes(destination.as_ref(), from, limit(&values)?).await?;
-    let (mut page, next) = found;
-    let judge = Judge::of(&state, &people, page.items.iter().map(|lane| &lane.head)).await?;
+pub(super) async fn list_lanes(caller: Caller, query: Query) -> Answer {
+    let (destination, from) = (query.name("destination")?, query.cursor(place)?);
+    let (mut page, next) = caller.people.lanes(destination.as_ref(), from, query.limit()?).await?;
+    let judge = Judge::of(&caller, page.items.iter().map(|lane| &lane.head)).await?;
     for lane in &mut page.items {
         lane.blocked_by = judge.judge(&mut lane.head).lane_blocked_by().map(str::to_owned);
     }
@@ -97,31 +71,29 @@ fn place(text: &str) -> Option<LanePlace> {
 }
 
 /// All that is needed to judge some messages.
-pub(crate) struct Judge<'a> {
-    state: &'a ApiState,
+pub(super) struct Judge<'a> {
+    caller: &'a Caller,
     surroundings: Surroundings,
     now_ms: UnixMs,
 }
 
 impl<'a> Judge<'a> {
     /// Looks up what is needed to judge these messages, which the caller may see.
-    pub(crate) async fn of(
-        state: &'a ApiState,
-        people: &People,
+    pub(super) async fn of(
+        caller: &'a Caller,
         messages: impl IntoIterator<Item = &MessageView>,
     ) -> Result<Self, Problem> {
-        let now_ms = state.clock.now_ms();
-        Ok(Self { state, surroundings: people.surroundings(messages, now_ms).await?, now_ms })
+        let now_ms = caller.now_ms();
+        Ok(Self { caller, surroundings: caller.people.surroundings(messages, now_ms).await?, now_ms })
     }
 
-    /// Adds their judgements to messages that are a part of another answer.
-    pub(crate) async fn add(
-        state: &'a ApiState,
-        people: &People,
+    /// Adds their judgements to messages.
+    pub(super) async fn add(
+        caller: &'a Caller,
         messages: impl Iterator<Item = &mut MessageView>,
     ) -> Result<(), Problem> {
         let messages: Vec<&mut MessageView> = messages.collect();
-        let judge = Self::of(state, people, messages.iter().map(|message| &**message)).await?;
+        let judge = Self::of(caller, messages.iter().map(|message| &**message)).await?;
         for message in messages {
             judge.judge(message);
         }
@@ -129,7 +101,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds its judgement to a message; gives back what it follows from.
-    pub(crate) fn judge(&self, message: &mut MessageView) -> MessageFacts {
+    pub(super) fn judge(&self, message: &mut MessageView) -> MessageFacts {
         let facts = self.facts(message);
         message.judgement = Some(facts.judge());
         facts
@@ -137,7 +109,7 @@ impl<'a> Judge<'a> {
 
     fn facts(&self, message: &MessageView) -> MessageFacts {
         let name = message.destination.as_str();
-        let destination = self.state.destinations.get(name);
+        let destination = self.caller.state.destinations.get(name);
         let pause = match self.surroundings.pause(name).map(|pause| pause.until_ms) {
             None => PauseFact::No,
             Some(None) => PauseFact::UntilResumed,
@@ -147,7 +119,7 @@ impl<'a> Judge<'a> {
             head: self.surroundings.head(message),
             content: self.surroundings.content(message),
             policy: destination.map(|facts| facts.policy.repeat()),
-            is_breaker_open: (self.state.breaker)(name).is_some_and(|word| word != "closed"),
+            is_breaker_open: (self.caller.state.breaker)(name).is_some_and(|word| word != "closed"),
             pause,
             is_rerun: self.surroundings.is_rerun(message),
             ..MessageFacts::of(message, self.now_ms)

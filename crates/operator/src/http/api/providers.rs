@@ -1,70 +1,54 @@
-//! `/v1/providers`: how each is registered, its last event, which of its secrets still match, and a secret that its
-//! sender posted.
+//! `/v1/providers`, `/v1/destinations`, `/v1/doctor` and `/v1/probes`: what is configured, how it is used, and what a live
+//! system shows.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use axum::extract::{Path, State};
-use axum::response::Response;
-use http::{HeaderValue, StatusCode, header};
+use axum::extract::Path;
+use http::StatusCode;
 use tracing::info;
 
-use super::super::error::Problem;
-use super::super::reply::{tagged_reply, view_reply};
-use super::state::{ApiState, Asking, ProviderFacts};
-use hooklatch_contract::{Page, ProviderView, SecretView};
+use super::super::error::{Problem, no_store, tagged_reply, view_reply};
+use super::query::Query;
+use super::{Answer, Caller, ProviderFacts, path_name};
+use crate::doctor;
+use hooklatch_contract::{
+    DestinationView, DoctorView, FindingView, Page, ProbePath, ProbeView, ProviderView, SecretView,
+};
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{People, ProviderStanding};
+use hooklatch_store::{DestinationStanding, ProviderStanding};
 
-/// The secret that a sender taught us, to operators alone, and once.
-pub(super) async fn show_taught(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
-    let taught = people.take_taught(&name, state.clock.now_ms()).await?;
+/// The secret that a sender sent during pairing, to operators alone, and once.
+pub(super) async fn show_taught(caller: Caller, Path(name): Path<String>) -> Answer {
+    let (name, people) = (path_name(&name)?, &caller.people);
+    let taught = people.take_taught(&name, caller.now_ms()).await?;
     info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
-    let mut reply = view_reply(StatusCode::OK, &taught);
-    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(reply)
+    Ok(no_store(view_reply(StatusCode::OK, &taught)))
 }
 
-pub(crate) async fn list(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-) -> Result<Response, Problem> {
-    let names = state.providers.iter().map(|facts| facts.name.clone()).collect();
-    let items = views(&state, &people, names).await?;
-    Ok(view_reply(StatusCode::OK, &Page::whole(items)))
+pub(super) async fn list_providers(caller: Caller) -> Answer {
+    Ok(view_reply(StatusCode::OK, &Page::whole(all_provider_views(&caller).await?)))
 }
 
-pub(crate) async fn show(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
-    let views = views(&state, &people, BTreeSet::from([name])).await?;
+pub(super) async fn show_provider(caller: Caller, Path(name): Path<String>) -> Answer {
+    let views = provider_views(&caller, BTreeSet::from([path_name(&name)?])).await?;
     views.first().map(|view| tagged_reply(view, view)).ok_or(Problem::NOT_FOUND)
 }
 
+async fn all_provider_views(caller: &Caller) -> Result<Vec<ProviderView>, Problem> {
+    provider_views(caller, caller.state.providers.iter().map(|facts| facts.name.clone()).collect()).await
+}
+
 /// Those of these providers that are configured and in scope.
-pub(crate) async fn views(
-    state: &ApiState,
-    people: &People,
-    names: BTreeSet<Name>,
-) -> Result<Vec<ProviderView>, Problem> {
-    let (now_ms, found) = (state.clock.now_ms(), people.providers(names).await?);
+async fn provider_views(caller: &Caller, names: BTreeSet<Name>) -> Result<Vec<ProviderView>, Problem> {
+    let (now_ms, found) = (caller.now_ms(), caller.people.providers(names).await?);
     let of = |(name, standing): (Name, ProviderStanding)| {
-        let facts = state.providers.iter().find(|facts| facts.name == name)?;
-        Some(view(facts, standing, now_ms))
+        Some(provider_view(caller.provider(name.as_str())?, standing, now_ms))
     };
     Ok(found.into_iter().filter_map(of).collect())
 }
 
 /// A provider from the tables, with its configuration.
-fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
+fn provider_view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
         let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);
         let last_ms = used.map(|one| one.last_matched_at_ms);
@@ -96,6 +80,93 @@ fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> Pr
         last_event: standing.last_event,
         waiting: standing.waiting,
     }
+}
+
+pub(super) async fn list_destinations(caller: Caller) -> Answer {
+    Ok(view_reply(StatusCode::OK, &Page::<DestinationView>::whole(destination_views(&caller).await?)))
+}
+
+/// Those destinations that are in scope.
+async fn destination_views(caller: &Caller) -> Result<Vec<DestinationView>, Problem> {
+    let found = caller.people.destinations(caller.state.destinations.keys(), caller.now_ms()).await?;
+    Ok(found.into_iter().map(|standing| destination_view(caller, standing)).collect())
+}
+
+pub(super) async fn show_destination(caller: Caller, Path(name): Path<String>) -> Answer {
+    let name = path_name(&name)?;
+    let is_configured = caller.state.destinations.contains_key(&name);
+    let standing = caller.people.destination(&name, is_configured, caller.now_ms()).await?;
+    let view = destination_view(&caller, standing);
+    Ok(tagged_reply(&view, &view))
+}
+
+/// A destination from the tables, with this node's configuration and state.
+fn destination_view(Caller { state, .. }: &Caller, standing: DestinationStanding) -> DestinationView {
+    let facts = state.destinations.get(standing.name.as_str());
+    DestinationView {
+        kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),
+        is_configured: facts.is_some(),
+        pause: standing.pause,
+        breaker: (state.breaker)(&standing.name).map(str::to_owned),
+        policy: facts.map(|facts| facts.policy.clone()),
+        concurrency_n: facts.map(|facts| facts.concurrency_n),
+        rate_per_s: facts.map(|facts| facts.rate_per_s).filter(|n| *n > 0).map(f64::from),
+        call_times: (state.call_times)(&standing.name),
+        backlog: standing.backlog,
+        oldest_due_at_ms: standing.oldest_due_at_ms,
+        name: standing.name,
+    }
+}
+
+/// Findings; a token with a limited scope gets those of its names alone.
+pub(super) async fn doctor(caller: Caller, query: Query) -> Answer {
+    let is_deep = match query.get("deep") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Problem::bad_request("`deep` must be true or false")),
+    };
+    let (state, is_whole) = (&caller.state, caller.people.principal().is_everywhere());
+    let whole = async { if is_whole { Box::pin(state.doctor.examine(is_deep)).await } else { Vec::new() } };
+    let providers = async { all_provider_views(&caller).await.map_err(|problem| problem.sentence) };
+    let judged =
+        |views: Vec<_>| doctor::senders(&views, state.doctor.is_dev(), |name| (state.delays_ms)(name));
+    let of_senders = doctor::bounded(doctor::SECRETS, doctor::LOOK_LIMIT, providers, judged);
+    let destinations = async { destination_views(&caller).await.map_err(|problem| problem.sentence) };
+    let judged = |views: Vec<_>| doctor::destinations(&views);
+    let of_destinations = doctor::bounded(doctor::DESTINATIONS, doctor::LOOK_LIMIT, destinations, judged);
+    let (whole, of_senders, of_destinations) = tokio::join!(whole, of_senders, of_destinations);
+    let of_paths = if is_whole { doctor::paths(&(state.unknown_paths)()) } else { Vec::new() };
+    let findings: Vec<FindingView> = [whole, of_senders, of_destinations, of_paths].concat();
+    let view = DoctorView {
+        node: state.doctor.node().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        at_ms: caller.now_ms(),
+        is_deep,
+        is_whole,
+        findings: doctor::in_order(findings),
+    };
+    Ok(view_reply(StatusCode::OK, &view))
+}
+
+/// A token for probes, for operators, with the paths of the providers that they reach.
+pub(super) async fn make_probe(caller: Caller) -> Answer {
+    let (state, reach) = (&caller.state, &caller.people.principal().providers);
+    let seen: Vec<_> = state.providers.iter().filter(|facts| reach.has(facts.name.as_str())).collect();
+    let path = |facts: &&ProviderFacts| ProbePath {
+        path: format!("/webhooks/{}", facts.name),
+        headers: facts.headers.clone(),
+    };
+    let made = state.probes.key.make(caller.now_ms());
+    let view = ProbeView {
+        token: made.token,
+        answer_key: made.answer_key.text(),
+        good_until_ms: made.good_until_ms,
+        public_url: state.probes.public_url.clone(),
+        paths: seen.iter().map(path).collect(),
+        body_bytes_max: state.probes.body_bytes_max,
+        answer_within_ms: seen.iter().map(|facts| facts.sender.answer_within_ms).min().unwrap_or(5_000),
+    };
+    Ok(no_store(view_reply(StatusCode::OK, &view)))
 }
 
 #[cfg(test)]
@@ -139,7 +210,7 @@ mod tests {
         let standing =
             ProviderStanding { uses: vec![used("new"), used("old")], ..ProviderStanding::default() };
         for (now_ms, want) in [(3_601_000, [false; 3]), (3_601_001, [false, true, false])] {
-            let view = view(&facts, standing.clone(), now_ms);
+            let view = provider_view(&facts, standing.clone(), now_ms);
             let found: Vec<bool> = view.secrets.iter().map(|one| one.is_safe_to_remove).collect();
             assert_eq!(found, want, "{now_ms}");
             assert_eq!((view.secrets[1].position, view.secrets[2].matched_n), (2, 0));

@@ -1,23 +1,30 @@
-//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log.
+//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log; and figures:
+//! what waits, and what was counted over time.
 
-use std::sync::Arc;
-
-use axum::extract::{RawQuery, State};
-use axum::response::Response;
 use http::StatusCode;
 
-use super::super::error::Problem;
-use super::super::reply::view_reply;
+use super::super::error::{Problem, view_reply};
 use super::messages::Judge;
-use super::query::{cursor, limit, name, query, query_within, text};
-use super::state::{ApiState, Asking, ProviderFacts};
-use hooklatch_contract::{MeView, Page, SearchHit, SettingLayer, SettingView};
+use super::query::Query;
+use super::{Answer, Caller, ProviderFacts};
+use hooklatch_contract::{
+    BacklogEvents, BacklogMessages, BacklogView, MeView, Page, SearchHit, SettingLayer, SettingView,
+};
 use hooklatch_core::config::EffectiveSetting;
-use hooklatch_core::types::{Principal, Reach, Role};
-use hooklatch_store::{RejectedQuery, Unsearched};
+use hooklatch_core::types::{EventState, Principal, Reach, Role};
+use hooklatch_store::{ActivityQuery, RejectedQuery, Unsearched};
 
-pub(crate) async fn me(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Response {
-    let principal = people.principal();
+/// Longest text that is looked for: the address of a page may be longer than any id. Characters.
+const QUERY_CHARS_MAX: usize = 1_000;
+/// Minutes of statistics, unless `minutes_n` says otherwise, and most of them: a day.
+const MINUTES_N_DEFAULT: u32 = 60;
+const MINUTES_N_MAX: u32 = 1_440;
+/// Hours of activity, unless `hours_n` says otherwise, and most of them: as long as counts are kept.
+const HOURS_N_DEFAULT: u32 = 24;
+const HOURS_N_MAX: u32 = 9_600;
+
+pub(super) async fn me(caller: Caller) -> Answer {
+    let (state, principal) = (&caller.state, caller.people.principal());
     let view = MeView {
         name: principal.name.to_string(),
         role: principal.role,
@@ -27,77 +34,52 @@ pub(crate) async fn me(State(state): State<Arc<ApiState>>, Asking(people): Askin
         is_test: state.is_test,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         is_encrypting: false,
-        now_ms: state.clock.now_ms(),
+        now_ms: caller.now_ms(),
     };
-    view_reply(StatusCode::OK, &view)
+    Ok(view_reply(StatusCode::OK, &view))
 }
 
-pub(super) async fn list_rejected(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["provider", "reason", "cursor", "limit"])?;
-    let provider = name(&values, "provider")?;
-    let is_id = |text: &str| {
+pub(super) async fn list_rejected(caller: Caller, query: Query) -> Answer {
+    let provider = query.name("provider")?;
+    let is_id = |text: &&str| {
         (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     };
-    let before = cursor(&values, |text| Some(text.to_owned()).filter(|text| is_id(text)))?;
-    let query = RejectedQuery { provider, reason: text(&values, "reason")?, before, limit: limit(&values)? };
-    let page = people.rejected(query, state.clock.now_ms()).await?;
-    Ok(view_reply(StatusCode::OK, &page))
+    let before = query.cursor(|text| Some(text).filter(is_id).map(str::to_owned))?;
+    let query = RejectedQuery { provider, reason: query.text("reason")?, before, limit: query.limit()? };
+    Ok(view_reply(StatusCode::OK, &caller.people.rejected(query, caller.now_ms()).await?))
 }
 
-pub(super) async fn group_rejected(
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    query(raw.as_deref(), [])?;
-    Ok(view_reply(StatusCode::OK, &Page::whole(people.rejected_groups().await?)))
+/// It has no parameters, and refuses any.
+pub(super) async fn group_rejected(caller: Caller, _: Query) -> Answer {
+    Ok(view_reply(StatusCode::OK, &Page::whole(caller.people.rejected_groups().await?)))
 }
 
-/// Longest text that is looked for: the address of a page may be longer than any id. Characters.
-const QUERY_CHARS_MAX: usize = 1_000;
-/// The same in bytes.
-const QUERY_BYTES_MAX: usize = 4_096;
-
-pub(crate) async fn search(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let values = query_within(raw.as_deref(), ["id"], QUERY_BYTES_MAX)?;
-    let id = values.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
+pub(super) async fn search(caller: Caller, query: Query) -> Answer {
+    let id = query.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
     let id = id.filter(|id| id.chars().nth(QUERY_CHARS_MAX).is_none());
     let id =
         id.ok_or(Problem::bad_request("`id` must be what to look for: 1 to 1,000 characters without NUL"))?;
     let names = |has_search: Option<bool>| {
         let is_so = |facts: &&ProviderFacts| facts.has_search == has_search;
-        state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()
+        caller.state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()
     };
     let unsearched = Unsearched { off: names(Some(false)), unnamed: names(None) };
-    let mut found = people.search(id, &unsearched, state.clock.now_ms()).await?;
+    let mut found = caller.people.search(id, &unsearched, caller.now_ms()).await?;
     let messages = found.found.iter_mut().filter_map(|hit| match hit {
         SearchHit::MessageId { message }
         | SearchHit::IdempotencyKey { message }
         | SearchHit::EffectName { message } => Some(message),
         _ => None,
     });
-    Judge::add(&state, &people, messages).await?;
+    Judge::add(&caller, messages).await?;
     Ok(view_reply(StatusCode::OK, &found))
 }
 
 /// The values by key. A cursor is the key before the page.
-pub(crate) async fn settings(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    people.needs(Role::Operator)?;
-    let values = query(raw.as_deref(), ["cursor", "limit"])?;
-    let after = cursor(&values, |text| (!text.is_empty()).then(|| text.to_owned()))?;
-    let limit = limit(&values)? as usize;
-    let seen = state.settings.iter().filter(|one| is_seen(one, people.principal()));
+pub(super) async fn settings(caller: Caller, query: Query) -> Answer {
+    let after = query.cursor(|text| (!text.is_empty()).then(|| text.to_owned()))?;
+    let limit = query.limit()? as usize;
+    let seen = caller.state.settings.iter().filter(|one| is_seen(one, caller.people.principal()));
     let mut rest = seen.filter(|one| after.as_ref().is_none_or(|after| one.key > *after));
     let items: Vec<SettingView> = rest.by_ref().take(limit).map(setting_view).collect();
     let next = rest.next().and(items.last()).map(|last| last.key.clone());
@@ -135,10 +117,73 @@ fn setting_view(setting: &EffectiveSetting) -> SettingView {
     }
 }
 
-pub(crate) async fn audit(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["cursor", "limit"])?;
-    let before = cursor(&values, |text| text.parse::<i64>().ok().filter(|seq| *seq >= 0))?;
-    Ok(view_reply(StatusCode::OK, &people.audit(before, limit(&values)?).await?))
+pub(super) async fn audit(caller: Caller, query: Query) -> Answer {
+    let before = query.cursor(|text| text.parse::<i64>().ok().filter(|seq| *seq >= 0))?;
+    Ok(view_reply(StatusCode::OK, &caller.people.audit(before, query.limit()?).await?))
+}
+
+/// Counts the events and messages that need an operator, and says of each whether anything configured takes
+/// them.
+pub(super) async fn backlog(caller: Caller) -> Answer {
+    let (now_ms, state, people) = (caller.now_ms(), &caller.state, &caller.people);
+    let (events, pauses) = people.waiting_events().await?;
+    let events = events.into_iter().map(|(provider, count)| BacklogEvents {
+        is_configured: caller.provider(&provider).is_some(),
+        pause: pauses.get(&provider).filter(|_| count.state == EventState::Retry).cloned(),
+        provider,
+        count,
+    });
+    let standings = people.destinations(state.destinations.keys(), now_ms).await?;
+    let messages = standings.into_iter().flat_map(|standing| {
+        let is_configured = state.destinations.contains_key(standing.name.as_str());
+        let destination = standing.name;
+        standing.backlog.into_iter().map(move |count| BacklogMessages {
+            destination: destination.clone(),
+            is_configured,
+            count,
+        })
+    });
+    let mut unknown_paths =
+        if people.principal().is_everywhere() { (state.unknown_paths)() } else { Vec::new() };
+    if !people.may_see_contents() {
+        for one in &mut unknown_paths {
+            one.client_address = None;
+        }
+    }
+    let causes = people.causes().await?;
+    let operations = people.operations_for_persons().await?;
+    let view = BacklogView {
+        now_ms,
+        events: events.collect(),
+        messages: messages.collect(),
+        unknown_paths,
+        causes,
+        operations,
+    };
+    Ok(view_reply(StatusCode::OK, &view))
+}
+
+pub(super) async fn statistics(caller: Caller, query: Query) -> Answer {
+    let wrong = "`minutes_n` must be a number from 1 to 1440";
+    let minutes_n = query.up_to(("minutes_n", MINUTES_N_DEFAULT, MINUTES_N_MAX), wrong)?;
+    let provider = query.name("provider")?.map(|name| name.to_string());
+    let found = caller.people.statistics(provider, minutes_n, caller.now_ms()).await?;
+    Ok(view_reply(StatusCode::OK, &found))
+}
+
+pub(super) async fn activity(caller: Caller, query: Query) -> Answer {
+    let wrong = "`hours_n` must be a number from 1 to 9600";
+    let hours_n = query.up_to(("hours_n", HOURS_N_DEFAULT, HOURS_N_MAX), wrong)?;
+    let (provider, destination) = (query.name("provider")?, query.name("destination")?);
+    let principal = caller.people.principal();
+    for (name, reach) in [(&provider, &principal.providers), (&destination, &principal.destinations)] {
+        if let Some(name) = name.as_ref().filter(|name| !reach.has(name.as_str())) {
+            return Err(Problem::NOT_FOUND.with_detail(format!("this token does not reach `{name}`")));
+        }
+    }
+    let wanted = ActivityQuery { provider, destination, hours_n };
+    let view = caller.people.activity(&wanted, (caller.state.unsaved)(), caller.now_ms()).await?;
+    Ok(view_reply(StatusCode::OK, &view))
 }
 
 #[cfg(test)]

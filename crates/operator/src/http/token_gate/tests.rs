@@ -1,13 +1,11 @@
 //! Tokens and sessions at the gate: made, known, unknown, over, and while the database is silent.
 
 use std::collections::BTreeSet;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::gate::KNOWN_FOR;
-use super::*;
+use super::{VALID_FOR, *};
 use hooklatch_core::config::{AdminToken, Secret};
 use hooklatch_core::types::{Clock, Name, Principal, Reach, Role, TokenText};
 use hooklatch_store::{NewToken, PeopleDoor, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};
@@ -52,8 +50,8 @@ async fn make(store: &Store, clock: &Clock, holder: &str, n: u8) -> (TokenText, 
 }
 
 fn grow_old(gate: &TokenGate, by: Duration) {
-    let mut known = gate.known.write().unwrap_or_else(PoisonError::into_inner);
-    known.read_at = known.read_at.and_then(|read_at| read_at.checked_sub(by));
+    let mut loaded = gate.loaded.write().unwrap_or_else(PoisonError::into_inner);
+    loaded.read_at = loaded.read_at.and_then(|read_at| read_at.checked_sub(by));
 }
 
 async fn allow_to_ask(gate: &TokenGate) {
@@ -113,14 +111,14 @@ async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configur
     let (token, _) = make(&store, &clock, "bob", 1).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
     store.close().await;
-    grow_old(&gate, KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    grow_old(&gate, VALID_FOR.saturating_sub(Duration::from_secs(15)));
     allow_to_ask(&gate).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
     grow_old(&gate, Duration::from_secs(16));
     allow_to_ask(&gate).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
     let unknown = TokenText::of(&[9; 32]);
-    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "nobody can say either");
+    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "this is unknown, too");
     assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
     assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
 }
@@ -216,8 +214,8 @@ async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
     let unused = opened(&gate, CONFIGURED).await;
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     store.close().await;
-    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "nobody said that it has ended");
-    gate.sessions.grow_old(KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "it may not have ended");
+    gate.sessions.grow_old(VALID_FOR.saturating_sub(Duration::from_secs(15)));
     assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
     gate.sessions.grow_old(Duration::from_secs(16));
     assert!(matches!(gate.judge_session(&session).await, Presented::Away));
@@ -257,7 +255,7 @@ fn digest_of(session: &str) -> [u8; 32] {
 async fn invented_sessions_cost_one_read_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, _clock) = gate(&folder).await;
-    assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "nobody is asked");
+    assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "no read is needed");
     let unknown = |n: u8| hooklatch_core::types::SessionText::of(&[n; 32]).reveal().to_owned();
     assert!(matches!(gate.judge_session(&unknown(0)).await, Presented::Wrong));
     let made = opened(&other_node(&store, &gate.clock, gate.configured().to_vec()), CONFIGURED).await;

@@ -1,17 +1,59 @@
-//! The shape of an order: held against the schema of its type before serde reads it.
+//! The order in the body of a POST: read within its bounds, and checked against the schema of its type before serde reads
+//! it.
 //!
 //! Serde accepts an array for a struct, by the order of the fields, and its error about a wrong value names no field.
 //! Here an object is an object, however deep it lies, and a refusal names the wrong field and what it must be. Patterns
 //! are left to the routes, whose sentences are more precise.
 
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::super::error::Problem;
+use hooklatch_contract::is_reason;
 use hooklatch_core::plain;
 
+/// Largest body of a usual order, and of one with the text of a request or an event. Bytes.
+pub(super) const ORDER_BYTES_MAX: usize = 16 * 1024;
+pub(super) const LARGE_ORDER_BYTES_MAX: usize = 1 << 20;
+/// Longest text about what is wrong with a body; it repeats a part of it. Characters.
+const DETAIL_CHARS_MAX: usize = 300;
+/// Longest time that an order's body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest name or value of a request that a refusal repeats. Characters.
 const SHOWN_CHARS_MAX: usize = 64;
+
+/// The whole body.
+pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await;
+    Ok(read.map_err(|_| Problem::TOO_SLOW)?.map_err(|_| Problem::TOO_LARGE)?.to_bytes())
+}
+
+/// The order in a body, which is a JSON object; a refusal names the field that is wrong.
+pub(super) fn order<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Problem> {
+    let unread = |error: serde_json::Error| {
+        let detail: String =
+            format!("the body cannot be read: {error}").chars().take(DETAIL_CHARS_MAX).collect();
+        Problem::bad_request("the body cannot be read").with_detail(plain::line(&detail))
+    };
+    let value = serde_json::from_slice(body).map_err(unread)?;
+    if let Some(mistake) = mistake::<T>(&value) {
+        return Err(Problem::bad_request("the body is not as the route needs it").with_detail(mistake));
+    }
+    // From the text: of a name that is there twice, a `Value` keeps one.
+    serde_json::from_slice(body).map_err(unread)
+}
+
+/// Refuses a reason that cannot be kept.
+pub(super) fn check_reason(reason: &str) -> Result<(), Problem> {
+    if is_reason(reason) { Ok(()) } else { Err(Problem::BAD_REASON) }
+}
 
 /// What is wrong with a value, and how deep in it.
 struct Mistake {
@@ -22,7 +64,7 @@ struct Mistake {
 }
 
 /// What is wrong with the shape of `value`, as a sentence; `None` when `T` can be read from it.
-pub(crate) fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
+fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     find(&schema, value, &mut Vec::new()).map(|mistake| mistake.text)
@@ -49,8 +91,11 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
         Some(Mistake { depth: path.len(), text: format!("{} must be {what}", name(path)), missing: None })
     };
     if let Some(words) = words(schema) {
-        let is_one = words.contains(&value);
-        return if is_one { None } else { must(format!("one of {}", listed(words.iter().copied()))) };
+        if words.contains(&value) {
+            return None;
+        }
+        let words: Vec<String> = words.into_iter().map(in_text).collect();
+        return must(format!("one of {}", words.join(", ")));
     }
     if let Some(options) = schema.get("oneOf").or(schema.get("anyOf")).and_then(Value::as_array) {
         let mut worst: Option<Mistake> = None;
@@ -73,26 +118,19 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
             return must(format!("{}, not {}", types.join(" or "), in_words(type_of(value))));
         }
     }
-    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
-    let (least, most) = match value {
-        Value::Number(number) => (
-            bound("minimum").filter(|least| number.as_f64().is_some_and(|number| number < *least)),
-            bound("maximum").filter(|most| number.as_f64().is_some_and(|number| number > *most)),
-        ),
-        _ => (None, None),
-    };
-    if least.or(most).is_some() {
-        return must(range(schema, ("minimum", "maximum"), ""));
-    }
-    let length = match value {
-        Value::String(text) => Some((text.chars().count(), ("minLength", "maxLength"), " characters")),
-        Value::Array(items) => Some((items.len(), ("minItems", "maxItems"), " items")),
+    let length = |n: usize| u32::try_from(n).map_or(f64::INFINITY, f64::from);
+    let measured = match value {
+        Value::Number(number) => number.as_f64().map(|number| (number, ("minimum", "maximum"), "")),
+        Value::String(text) => {
+            Some((length(text.chars().count()), ("minLength", "maxLength"), " characters"))
+        }
+        Value::Array(items) => Some((length(items.len()), ("minItems", "maxItems"), " items")),
         _ => None,
     };
-    if let Some((length, (least, most), unit)) = length {
-        let at = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-        if at(least).is_some_and(|least| length < least) || at(most).is_some_and(|most| length > most) {
-            return must(format!("of {}", range(schema, (least, most), unit)));
+    if let Some((measure, bounds, unit)) = measured {
+        let [least, most] = [bounds.0, bounds.1].map(|name| schema.get(name).and_then(Value::as_f64));
+        if least.is_some_and(|least| measure < least) || most.is_some_and(|most| measure > most) {
+            return must(range(schema, bounds, unit));
         }
     }
     match value {
@@ -106,7 +144,7 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
 }
 
 fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<&'v str>) -> Option<Mistake> {
-    let known = schema.get("properties").and_then(Value::as_object);
+    let properties = schema.get("properties").and_then(Value::as_object);
     let depth = path.len() + 1;
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     if let Some(missing) = required.filter_map(Value::as_str).find(|name| !fields.contains_key(*name)) {
@@ -116,12 +154,12 @@ fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<
     }
     for (field, value) in fields {
         path.push(field);
-        let found = match known.and_then(|known| known.get(field)) {
+        let found = match properties.and_then(|all| all.get(field)) {
             Some(schema) => find(schema, value, path),
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                let known = known.into_iter().flatten().map(|(name, _)| format!("`{name}`"));
-                let known = known.collect::<Vec<_>>().join(", ");
-                let text = format!("{} does not exist; the fields here are {known}", name(path));
+                let names = properties.into_iter().flatten().map(|(name, _)| format!("`{name}`"));
+                let names = names.collect::<Vec<_>>().join(", ");
+                let text = format!("{} does not exist; the fields here are {names}", name(path));
                 Some(Mistake { depth, text, missing: None })
             }
             None => None,
@@ -147,19 +185,17 @@ fn words(schema: &Value) -> Option<Vec<&Value>> {
     words.map(|words| words.into_iter().flatten().collect())
 }
 
-fn listed<'a>(words: impl Iterator<Item = &'a Value>) -> String {
-    let words = words.map(|word| word.as_str().map_or_else(|| word.to_string(), |word| format!("`{word}`")));
-    words.collect::<Vec<_>>().join(", ")
+fn in_text(word: &Value) -> String {
+    word.as_str().map_or_else(|| word.to_string(), |word| format!("`{word}`"))
 }
 
-/// `a number from 1 to 500`, or `1 to 255 characters`.
+/// `a number from 1 to 500`, or `of 1 to 255 characters`.
 fn range(schema: &Value, (least, most): (&str, &str), unit: &str) -> String {
-    let kind = if unit.is_empty() { "a number from " } else { "" };
+    let (of, from) = if unit.is_empty() { ("a number", " from") } else { ("of", "") };
     match (schema.get(least), schema.get(most)) {
-        (Some(least), Some(most)) => format!("{kind}{least} to {most}{unit}"),
-        (None, Some(most)) => format!("{}at most {most}{unit}", kind.trim_end_matches("from ")),
-        (Some(least), None) => format!("{}at least {least}{unit}", kind.trim_end_matches("from ")),
-        (None, None) => "another one".to_owned(),
+        (Some(least), Some(most)) => format!("{of}{from} {least} to {most}{unit}"),
+        (None, Some(most)) => format!("{of} at most {most}{unit}"),
+        (least, None) => format!("{of} at least {}{unit}", least.unwrap_or(&Value::Null)),
     }
 }
 
@@ -291,5 +327,22 @@ mod tests {
             &operation("rerun"),
             Some("`subject.messages.act` must be one of `send`, `done`, `discard`"),
         );
+    }
+
+    #[test]
+    fn an_order_is_an_act_of_its_subject_and_a_reason_and_nothing_that_is_overlooked() {
+        #[track_caller]
+        fn check(body: &str, want: Option<&str>) {
+            let found = order::<MessageOrder>(body.as_bytes()).err().and_then(|problem| problem.detail);
+            assert_eq!(found.is_some(), want.is_some(), "{body}");
+            assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{body}");
+        }
+        check(r#"{"act":"send","reason":"asked by Ann"}"#, None);
+        check(r#"{"act":"send","reason":"x","state":"held"}"#, Some("`state` does not exist"));
+        check(r#"{"act":"send"}"#, Some("`reason` is missing"));
+        check(r#"{"act":"pause","reason":"x"}"#, Some("`act` must be one of"));
+        check(r#"{"act":"send","act":"done","reason":"x"}"#, Some("duplicate field `act`"));
+        check(r#"["send","x"]"#, Some("the body must be an object"));
+        check("", Some("EOF"));
     }
 }

@@ -1,18 +1,63 @@
-//! A connection's bytes, bounded in time on the way out: a peer that does not read its answers is let go, and until it
-//! has read them nothing more is read of it.
+//! The bytes of one connection, bounded in time: its TLS handshake, and answers on their way out.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::debug;
 
-use super::room::ConnectionSlot;
+use super::room::{ConnectionPermit, ConnectionSlot, Served};
+use hooklatch_core::tls::client_certificate;
+use hooklatch_core::types::ClientCertificate;
+
+/// The encrypted stream; `None` when there is none in time, or when the connection gives way.
+pub(crate) async fn handshake(
+    config: Arc<ServerConfig>,
+    stream: TcpStream,
+    place: &ConnectionPermit,
+    within: Duration,
+) -> Option<TlsStream<TcpStream>> {
+    let mut accepting = pin!(tokio::time::timeout(within, TlsAcceptor::from(config).accept(stream)));
+    let ended = match place.served(accepting.as_mut(), &mut false).await {
+        Served::Ended(ended) => ended,
+        // Nothing is under way that would have to be answered.
+        Served::Stopping => return None,
+        Served::Evicted => {
+            debug!("connection gave way to another one in its handshake");
+            return None;
+        }
+    };
+    match ended {
+        // It waits for its first request from now on, unless it was evicted a moment ago.
+        Ok(Ok(stream)) => place.slot.waiting(Instant::now()).then_some(stream),
+        Ok(Err(error)) => {
+            place.count("handshake");
+            debug!(%error, "no TLS connection was made");
+            None
+        }
+        Err(_) => {
+            place.count("handshake");
+            debug!("a TLS handshake took too long");
+            None
+        }
+    }
+}
+
+/// The certificate that the client showed, which its handshake has verified.
+pub(super) fn shown_by(stream: &TlsStream<TcpStream>) -> Option<Arc<ClientCertificate>> {
+    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+    client_certificate(certificate).map(Arc::new)
+}
 
 /// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
 /// with the system: a peer that takes a byte now and then gains nothing.

@@ -2,16 +2,14 @@
 
 use sha2::{Digest, Sha256};
 
-use super::arrival::PROBE_HEADER;
-use super::key::AnswerKey;
-use super::plan::{ASPECTS, ProbeRequest, ProbeWhat, USUAL_BYTES};
-use crate::doctor::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE, TIME, or_well};
+use super::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE, TIME, or_well};
+use super::probe::{ASPECTS, AnswerKey, PROBE_HEADER, ProbeRequest, ProbeWhat, USUAL_BYTES};
 use hooklatch_contract::{ArrivedView, FindingView, ProbeAnswer, ProbeView, ProblemView};
 use hooklatch_core::figures::grouped;
 
 /// The response to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProbeHeard {
+pub enum ProbeResponse {
     /// A response, of this server or of anything in front of it.
     Answer {
         /// HTTP status of the answer.
@@ -35,7 +33,7 @@ enum ProbeResult {
 }
 
 /// Findings about the way to the receiver, from each probe and its response.
-pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeHeard)]) -> Vec<FindingView> {
+pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeResponse)]) -> Vec<FindingView> {
     let Some(key) = AnswerKey::of_text(&view.answer_key) else {
         return vec![REACHED.unknown("the server gave no key for answers")];
     };
@@ -64,27 +62,24 @@ pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeHeard)]) -> Vec<Fin
     findings.extend(headers(&key, &results));
     findings.push(body(request, arrived, &results));
     findings.extend(sizes(view, &results));
-    findings.extend(results.iter().filter(|(request, _)| request.what == ProbeWhat::Expect).map(
-        |(_, result)| {
-            match result {
-                ProbeResult::Arrived(..) => EXPECT.well("answered"),
-                other => EXPECT
-                    .warning(other.words())
-                    .cure("let the proxy answer `Expect: 100-continue` itself, or pass it on"),
+    for (request, result) in &results {
+        match (request.what, result) {
+            (ProbeWhat::Expect, ProbeResult::Arrived(..)) => findings.push(EXPECT.well("answered")),
+            (ProbeWhat::Expect, other) => {
+                let remedy = "let the proxy answer `Expect: 100-continue` itself, or pass it on";
+                findings.push(EXPECT.warning(other.words()).cure(remedy));
             }
-        },
-    ));
-    findings.extend(results.iter().filter(|(request, _)| request.what == ProbeWhat::Again).map(
-        |(_, result)| {
-            let ProbeResult::Arrived(_, took_ms) = result else {
-                return TIME.warning(result.words()).cure(REACH);
-            };
-            let patience_ms = u64::from(view.answer_within_ms);
-            let grade = (*took_ms > patience_ms / 5, *took_ms > patience_ms);
-            TIME.graded(format!("{took_ms} ms"), grade, "look at the proxy's own times, and at its distance")
-                .against(format!("the shortest patience of a sender: {} ms", grouped(patience_ms)))
-        },
-    ));
+            (ProbeWhat::Again, ProbeResult::Arrived(_, took_ms)) => {
+                let patience_ms = u64::from(view.answer_within_ms);
+                let grade = (*took_ms > patience_ms / 5, *took_ms > patience_ms);
+                let remedy = "look at the proxy's own times, and at its distance";
+                let bound = format!("the shortest patience of a sender: {} ms", grouped(patience_ms));
+                findings.push(TIME.graded(format!("{took_ms} ms"), grade, remedy).against(bound));
+            }
+            (ProbeWhat::Again, other) => findings.push(TIME.warning(other.words()).cure(REACH)),
+            _ => {}
+        }
+    }
     findings
 }
 
@@ -101,10 +96,10 @@ impl ProbeResult {
     }
 }
 
-fn result_of(key: &AnswerKey, response: &ProbeHeard) -> ProbeResult {
+fn result_of(key: &AnswerKey, response: &ProbeResponse) -> ProbeResult {
     let (status, location, body, took_ms) = match response {
-        ProbeHeard::Failed(why) => return ProbeResult::Other(why.clone()),
-        ProbeHeard::Answer { status, location, body, took_ms } => (*status, location, body, *took_ms),
+        ProbeResponse::Failed(why) => return ProbeResult::Other(why.clone()),
+        ProbeResponse::Answer { status, location, body, took_ms } => (*status, location, body, *took_ms),
     };
     if (300..400).contains(&status) {
         return ProbeResult::Redirected(status, location.clone().unwrap_or_else(|| "nowhere".to_owned()));
@@ -243,9 +238,9 @@ fn sizes(view: &ProbeView, all: &[(&ProbeRequest, ProbeResult)]) -> Vec<FindingV
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use bytes::Bytes;
 
-    use super::*;
     use crate::doctor::probe::{ProbeKey, plan, probe_answer};
     use hooklatch_contract::FindingVerdict::{self, Failure, Unknown, Warning};
     use hooklatch_contract::ProbePath;
@@ -267,7 +262,7 @@ mod tests {
     }
 
     /// The answer of the receiver to this request, as if nothing stood on the way.
-    fn straight(key: &AnswerKey, request: &ProbeRequest, took_ms: u64) -> ProbeHeard {
+    fn straight(key: &AnswerKey, request: &ProbeRequest, took_ms: u64) -> ProbeResponse {
         let mut built = http::Request::builder().method("POST").uri(request.url.as_str());
         for (name, value) in &request.headers {
             built = built.header(name, value);
@@ -275,17 +270,17 @@ mod tests {
         let (parts, ()) = built.body(()).expect("a request").into_parts();
         let answer = probe_answer(key, &parts, &Bytes::from(request.body.clone()));
         let body = serde_json::to_vec(&answer).expect("JSON");
-        ProbeHeard::Answer { status: 200, location: None, body, took_ms }
+        ProbeResponse::Answer { status: 200, location: None, body, took_ms }
     }
 
     #[track_caller]
     fn check(
-        fares: impl Fn(&AnswerKey, &ProbeRequest) -> ProbeHeard,
+        fares: impl Fn(&AnswerKey, &ProbeRequest) -> ProbeResponse,
         want: &[(&str, FindingVerdict)],
         words: &str,
     ) {
         let (view, key) = view();
-        let probes: Vec<(ProbeRequest, ProbeHeard)> =
+        let probes: Vec<(ProbeRequest, ProbeResponse)> =
             plan(&view).into_iter().map(|request| (request.clone(), fares(&key, &request))).collect();
         let found = judge(&view, &probes);
         let bad = found.iter().filter(|one| one.verdict >= Unknown);
@@ -296,8 +291,8 @@ mod tests {
         assert!(!report.contains(&view.token) && !report.contains(&view.answer_key));
     }
 
-    fn said(status: u16, body: &str) -> ProbeHeard {
-        ProbeHeard::Answer { status, location: None, body: body.as_bytes().to_vec(), took_ms: 1 }
+    fn said(status: u16, body: &str) -> ProbeResponse {
+        ProbeResponse::Answer { status, location: None, body: body.as_bytes().to_vec(), took_ms: 1 }
     }
 
     #[test]
@@ -305,14 +300,14 @@ mod tests {
         check(|key, request| straight(key, request, 10), &[], "as they were sent");
         check(|key, request| straight(key, request, 1_001), &[("public.time", Warning)], "1001 ms");
         check(|key, request| straight(key, request, 5_001), &[("public.time", Failure)], "5001 ms");
-        let only = |what: fn(ProbeWhat) -> bool, response: fn() -> ProbeHeard| {
+        let only = |what: fn(ProbeWhat) -> bool, response: fn() -> ProbeResponse| {
             move |key: &AnswerKey, request: &ProbeRequest| {
                 if what(request.what) { response() } else { straight(key, request, 10) }
             }
         };
         let of_path = only(|what| what == ProbeWhat::Path, || said(404, "not here"));
         check(of_path, &[("public.path", Failure)], "404");
-        let silent = only(|what| what == ProbeWhat::Expect, || ProbeHeard::Failed("timed out".to_owned()));
+        let silent = only(|what| what == ProbeWhat::Expect, || ProbeResponse::Failed("timed out".to_owned()));
         check(silent, &[("public.expect", Warning)], "timed out");
         let large = only(|what| what == ProbeWhat::Size(1 << 20), || said(413, ""));
         check(large, &[("public.size", Warning)], "413");
@@ -321,7 +316,7 @@ mod tests {
     #[test]
     fn a_response_of_another_server_is_recognised() {
         let reached = [("public.reached", Failure)];
-        check(|_, _| ProbeHeard::Failed("connection refused".to_owned()), &reached, "connection refused");
+        check(|_, _| ProbeResponse::Failed("connection refused".to_owned()), &reached, "connection refused");
         check(|_, _| said(502, "bad gateway"), &reached, "no answer of ours");
         check(|_, _| said(431, ""), &reached, "too large");
         check(
@@ -332,7 +327,7 @@ mod tests {
         // Who has seen the token does not have the key of the answers.
         let other = ProbeKey::new(&uuid::Uuid::max()).make(0).answer_key;
         check(move |_, request| straight(&other, request, 1), &reached, "something on the way wrote it");
-        let moved = |_: &AnswerKey, _: &ProbeRequest| ProbeHeard::Answer {
+        let moved = |_: &AnswerKey, _: &ProbeRequest| ProbeResponse::Answer {
             status: 301,
             location: Some("https://www.hooks.test/".to_owned()),
             body: Vec::new(),
