@@ -7,9 +7,7 @@ use super::super::error::{Problem, view_reply};
 use super::messages::Judge;
 use super::query::Query;
 use super::{Answer, Caller, ProviderFacts};
-use hooklatch_contract::{
-    BacklogEvents, BacklogMessages, BacklogView, MeView, Page, SearchHit, SettingLayer, SettingView,
-};
+use hooklatch_contract::{BacklogEvents, BacklogMessages, BacklogView, MeView, Page, SearchHit, SettingView};
 use hooklatch_core::config::EffectiveSetting;
 use hooklatch_core::types::{EventState, Principal, Reach, Role};
 use hooklatch_store::{ActivityQuery, RejectedQuery, Unsearched};
