@@ -102,7 +102,7 @@ impl App {
             is_secure: public.map_or(admin.tls.is_some(), |url| url.is_secure),
             server_name: api.server_name.clone(),
             is_test: api.is_test,
-            everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
+            dev_token: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
             signed_again: self.sign_again()?,
         })
     }

@@ -73,7 +73,7 @@ pub(crate) async fn judged(
     state: &ConsoleState,
     headers: &HeaderMap,
 ) -> Result<Option<Presented>, SeveralSessions> {
-    if let Some(token) = &state.everybodys {
+    if let Some(token) = &state.dev_token {
         return Ok(Some(state.gate.judge(token.reveal()).await));
     }
     let presented = state.gate.judge_sessions(&sessions_of(state, headers)).await;
@@ -88,11 +88,8 @@ pub(crate) async fn judged(
         return Err(SeveralSessions);
     }
     let mut presented: Vec<Presented> = presented.into_iter().map(|(_, judged)| judged).collect();
-    let counts = presented.iter().position(|judged| matches!(judged, Presented::Good(..)));
-    Ok(match counts {
-        Some(n) => Some(presented.swap_remove(n)),
-        None => presented.pop(),
-    })
+    presented.sort_by_key(|judged| matches!(judged, Presented::Good(..)));
+    Ok(presented.pop())
 }
 
 /// Authenticates a request, or returns the response to send instead.
@@ -184,7 +181,7 @@ fn arrive(state: &ConsoleState, path: &str) -> Response {
     let body = html! {
         p { "You come from another site. " a href=(to) { "Go on to the page" } "." }
     };
-    PageBody::new("One moment", body).going_on_to(to).into_response()
+    PageBody { onward: Some(to), ..PageBody::new("One moment", body) }.into_response()
 }
 
 /// The response while the database does not answer, so that no session can be checked.

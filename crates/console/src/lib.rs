@@ -51,7 +51,7 @@ pub struct ConsoleState {
     /// True when it is a test server.
     pub is_test: bool,
     /// The token that `serve --dev` uses for every request, because its users do not sign in.
-    pub everybodys: Option<Secret>,
+    pub dev_token: Option<Secret>,
     /// Signs stored requests anew with `serve --dev`, whose secrets are published.
     pub signed_again: Option<SignAgain>,
 }

@@ -19,24 +19,16 @@ use hooklatch_core::types::{Principal, Role};
 /// A page without its frame.
 #[derive(Debug, Clone)]
 pub(crate) struct PageBody {
-    title: String,
-    body: Markup,
-    status: StatusCode,
+    pub title: String,
+    pub body: Markup,
+    pub status: StatusCode,
     /// Address that a browser goes on to by itself.
-    onward: Option<String>,
+    pub onward: Option<String>,
 }
 
 impl PageBody {
     pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
         Self { title: title.into(), body, status: StatusCode::OK, onward: None }
-    }
-
-    pub(crate) fn with_status(self, status: StatusCode) -> Self {
-        Self { status, ..self }
-    }
-
-    pub(crate) fn going_on_to(self, address: String) -> Self {
-        Self { onward: Some(address), ..self }
     }
 }
 
@@ -54,11 +46,6 @@ pub(crate) struct PageError {
 
 /// What a handler of a page returns.
 pub(crate) type PageResult = Result<PageBody, PageError>;
-
-/// A page with this title.
-pub(crate) fn page(title: impl Into<String>, body: Markup) -> PageResult {
-    Ok(PageBody::new(title, body))
-}
 
 impl PageError {
     /// An error of the console itself, in one sentence.
@@ -216,7 +203,7 @@ impl Frame<'_> {
                     div class="who" {
                         span { (principal.name.as_str()) }
                         (chip(Mood::Quiet, principal.role.as_str()))
-                        @if self.state.everybodys.is_none() {
+                        @if self.state.dev_token.is_none() {
                             a href=(self.link("/sign-out")) { "Sign out" }
                         } @else { (chip(Mood::Needed, "dev")) }
                     }
@@ -263,6 +250,6 @@ impl Frame<'_> {
             @if error.status == StatusCode::UNAUTHORIZED { p { a href=(self.link("/sign-in")) { "Sign in" } } }
             @else { p { a href=(self.link("/")) { "To the overview" } } }
         };
-        PageBody::new(title, body).with_status(error.status)
+        PageBody { status: error.status, ..PageBody::new(title, body) }
     }
 }

@@ -56,12 +56,8 @@ pub(crate) struct OrderHeaders {
     pub if_match: Option<String>,
 }
 
-/// A successful response.
-pub(crate) struct ContractAnswer<T> {
-    pub view: T,
-    /// Version of the view, where it has one.
-    pub etag: Option<String>,
-}
+/// A view, and its version where it has one.
+pub(crate) type Tagged<T> = (T, Option<String>);
 
 /// Authenticates a request, and draws the frame around what its handler returns.
 pub(crate) async fn authenticated(
@@ -106,14 +102,11 @@ impl Visit {
 
     /// Gets a path below `/v1`, as a view.
     pub(crate) async fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, PageError> {
-        self.get_tagged(target).await.map(|answer| answer.view)
+        self.get_tagged(target).await.map(|(view, _)| view)
     }
 
     /// Gets a path below `/v1`, as a view with its version.
-    pub(crate) async fn get_tagged<T: DeserializeOwned>(
-        &self,
-        target: &str,
-    ) -> Result<ContractAnswer<T>, PageError> {
+    pub(crate) async fn get_tagged<T: DeserializeOwned>(&self, target: &str) -> Result<Tagged<T>, PageError> {
         parse_answer(self.get_response(target).await).await
     }
 
@@ -131,7 +124,7 @@ impl Visit {
     ) -> Result<T, PageError> {
         let order = serde_json::to_vec(order).map_err(|_| PageError::incomplete())?;
         let response = self.send((Method::POST, target), headers, Body::from(order)).await;
-        parse_answer(response).await.map(|answer| answer.view)
+        parse_answer(response).await.map(|(view, _)| view)
     }
 
     async fn send(&self, (method, target): (Method, &str), headers: &OrderHeaders, body: Body) -> Response {
@@ -158,9 +151,7 @@ impl Visit {
 }
 
 /// Parses a response as a view, or as the error that it describes.
-pub(crate) async fn parse_answer<T: DeserializeOwned>(
-    response: Response,
-) -> Result<ContractAnswer<T>, PageError> {
+pub(crate) async fn parse_answer<T: DeserializeOwned>(response: Response) -> Result<Tagged<T>, PageError> {
     let (parts, body) = response.into_parts();
     let text = |name: header::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
@@ -169,14 +160,13 @@ pub(crate) async fn parse_answer<T: DeserializeOwned>(
     let bytes = read.map_err(|_| PageError::incomplete())?.to_bytes();
     if parts.status.is_success() {
         let view = serde_json::from_slice(&bytes).map_err(|_| PageError::incomplete())?;
-        return Ok(ContractAnswer { view, etag: text(header::ETAG) });
+        return Ok((view, text(header::ETAG)));
     }
     let retry_after_s = text(header::RETRY_AFTER).and_then(|value| value.parse().ok());
-    Err(match serde_json::from_slice::<ProblemView>(&bytes) {
-        Ok(problem) => PageError::of_problem(parts.status, problem, retry_after_s),
-        Err(_) => {
-            let reason = parts.status.canonical_reason().unwrap_or("this did not work");
-            PageError::new(parts.status, "unexpected", reason)
-        }
+    Err(if let Ok(problem) = serde_json::from_slice::<ProblemView>(&bytes) {
+        PageError::of_problem(parts.status, problem, retry_after_s)
+    } else {
+        let reason = parts.status.canonical_reason().unwrap_or("this did not work");
+        PageError::new(parts.status, "unexpected", reason)
     })
 }

@@ -321,7 +321,7 @@ async fn the_reason_of_a_rejection_is_shown_and_its_headers_to_readers_alone(dat
         &[
             "of_a_later_version",
             "wrong signature",
-            "Somebody forged it, something changed its bytes, or",
+            "It was forged, its bytes were changed on the way, or",
             "for readers",
         ],
     );

@@ -27,12 +27,12 @@ pub(crate) async fn show_all(visit: Visit) -> PageResult {
         (list::rows("Destinations", headings, "No destination is configured.", &found.items, cells))
         p class="hint" { "Breaker and calls are those of the node that answers; each node has its own." }
     };
-    page("Destinations", body)
+    Ok(PageBody::new("Destinations", body))
 }
 
 pub(crate) async fn show_one(visit: Visit, Path(name): Path<String>) -> PageResult {
-    let answer: ContractAnswer<DestinationView> = visit.get_tagged(&path(&["destinations", &name])).await?;
-    let destination = &answer.view;
+    let (view, etag) = visit.get_tagged::<DestinationView>(&path(&["destinations", &name])).await?;
+    let destination = &view;
     let hints = [
         "No node sends to it until you resume it. Calls that are already running finish.",
         "All nodes send to it again.",
@@ -45,12 +45,12 @@ pub(crate) async fn show_one(visit: Visit, Path(name): Path<String>) -> PageResu
                 "The node that answers has no destination of this name in its configuration. What waits for it stays until one has."
             }
         }
-        (form::pause_section(&visit, &own_page, pause, answer.etag.as_deref(), hints))
+        (form::pause_section(&visit, &own_page, pause, etag.as_deref(), hints))
         (list::section("facts", "How it stands", &facts(&visit, destination)))
         (list::section("policy", "How it is called", &list::facts(&list::policy(destination.policy.as_ref()))))
         (list::section("backlog", "Open messages", &backlog(&visit, destination)))
     };
-    page(format!("Destination {name}"), body)
+    Ok(PageBody::new(format!("Destination {name}"), body))
 }
 
 fn facts(visit: &Visit, destination: &DestinationView) -> Markup {
@@ -177,7 +177,7 @@ pub(crate) async fn show_lanes(visit: Visit, values: Values) -> PageResult {
             @if found.next.is_some() { a rel="next" href=(visit.link(&target(found.next.as_deref()))) { "Next" } }
         }
     };
-    page("Lanes", body)
+    Ok(PageBody::new("Lanes", body))
 }
 
 /// Whether a lane moves, and the state of its head.

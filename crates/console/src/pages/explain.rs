@@ -31,7 +31,7 @@ pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
     let form = form(&visit, &Asked { provider, ..Asked::default() }).await?;
     let intro = "Paste a request as it was sent: see every step of judging it, with the secrets as they are configured. \
                  Nothing is stored, and nothing follows from it.";
-    page("Explain", html! { p { (intro) } (form) })
+    Ok(PageBody::new("Explain", html! { p { (intro) } (form) }))
 }
 
 pub(crate) async fn explain(visit: Visit, sent: SentForm) -> PageResult {
@@ -57,7 +57,7 @@ pub(crate) async fn explain(visit: Visit, sent: SentForm) -> PageResult {
         h2 { "Ask again" }
         (form(&visit, &asked).await?)
     };
-    page("Explain", body)
+    Ok(PageBody::new("Explain", body))
 }
 
 async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {

@@ -2,7 +2,7 @@
 //! decisions, and the form that decides about it.
 
 use super::prelude::*;
-use crate::parts::list::{Asked, Narrow};
+use crate::parts::list::Asked;
 use hooklatch_contract::{AttemptView, AuditView, MessageAct, MessageDetail, MessageView};
 use hooklatch_core::types::MessageState;
 
@@ -15,13 +15,11 @@ pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
     let asked = list::asked(&values, visit.now_ms)?;
     let is_filtered = asked.keys().any(|name| name != "cursor");
     let found = if asked.is_empty() { first(&visit).await? } else { found(&visit, &values, asked).await? };
-    page(
-        "Messages",
-        html! {
-            (filter(&visit, &values, is_filtered))
-            (found)
-        },
-    )
+    let body = html! {
+        (filter(&visit, &values, is_filtered))
+        (found)
+    };
+    Ok(PageBody::new("Messages", body))
 }
 
 /// The page without a filter: each of its parts is bounded.
@@ -108,7 +106,7 @@ const HEADINGS: [&str; 7] =
 /// A table of messages.
 pub(crate) fn table(visit: &Visit, caption: &str, messages: &[MessageView]) -> Markup {
     let rows: Vec<Markup> = messages.iter().map(|message| row(visit, message)).collect();
-    list::table_as(Narrow::Lines, caption, &HEADINGS, &rows)
+    list::table_as(list::LINES, caption, &HEADINGS, &rows)
 }
 
 fn row(visit: &Visit, message: &MessageView) -> Markup {
@@ -141,18 +139,18 @@ fn row(visit: &Visit, message: &MessageView) -> Markup {
 const ERROR_CHARS_MAX: usize = 2_000;
 
 pub(crate) async fn show_one(visit: Visit, Path(message_id): Path<String>) -> PageResult {
-    let answer: ContractAnswer<MessageDetail> = visit.get_tagged(&path(&["messages", &message_id])).await?;
-    let MessageDetail { message, attempts, decisions, policy, damaged } = &answer.view;
+    let (view, etag) = visit.get_tagged::<MessageDetail>(&path(&["messages", &message_id])).await?;
+    let MessageDetail { message, attempts, decisions, policy, damaged } = &view;
     let body = html! {
         p class="headline" { (text::message_chip(message.state)) " " @if let Some(one) = &message.judgement { (text::coded(&one.headline)) } }
-        (decide_form(&visit, message, answer.etag.as_deref()))
-        (list::section("facts", "What it is", &facts(&visit, &answer.view)))
+        (decide_form(&visit, message, etag.as_deref()))
+        (list::section("facts", "What it is", &facts(&visit, &view)))
         (list::section("policy", "Its destination", &list::facts(&list::policy(policy.as_ref()))))
         (list::damaged(damaged))
         (list::section("attempts", "Attempts", &tried(&visit, attempts)))
         @if !decisions.is_empty() { (list::section("decisions", "Decisions", &decided(&visit, decisions))) }
     };
-    page(format!("Message {message_id}"), body)
+    Ok(PageBody::new(format!("Message {message_id}"), body))
 }
 
 /// The form for a decision, for those who may and where there is one to make.

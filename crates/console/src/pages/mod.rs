@@ -26,12 +26,12 @@ mod prelude {
     pub(crate) use maud::{Markup, html};
 
     pub(crate) use crate::ConsoleState;
-    pub(crate) use crate::page::{PageBody, PageError, PageResult, page};
+    pub(crate) use crate::page::{PageBody, PageError, PageResult};
     pub(crate) use crate::parts::form::SentForm;
     pub(crate) use crate::parts::list::Values;
     pub(crate) use crate::parts::text::{Mood, chip};
     pub(crate) use crate::parts::{form, link, list, text};
-    pub(crate) use crate::visit::{ContractAnswer, OrderHeaders, Visit, path, with_query};
+    pub(crate) use crate::visit::{OrderHeaders, Visit, path, with_query};
     pub(crate) use hooklatch_contract::Page;
     pub(crate) use hooklatch_core::figures::{grouped, plural};
     pub(crate) use hooklatch_core::types::Role;

@@ -49,7 +49,7 @@ pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
         (list::rows("Operations", headings, "There are no operations yet.", &found.items, cells))
         (list::onwards(&visit, "/operations", &values, &found))
     };
-    page("Operations", body)
+    Ok(PageBody::new("Operations", body))
 }
 
 /// The acts that there are for a choice.
@@ -116,7 +116,7 @@ async fn draw_new(visit: &Visit, choice: &OperationChoice, act: Option<&str>, no
     }
     let title = "New operation".to_owned();
     if bulk_acts(choice, &BulkFigures { counted_n: 1, ..BulkFigures::default() }).is_empty() {
-        return page(title, list::nothing("Nothing can be done to what stands in this state."));
+        return Ok(PageBody::new(title, list::nothing("Nothing can be done to what stands in this state.")));
     }
     let preview: OperationPreview =
         visit.post("/operations/preview", &OrderHeaders::default(), choice).await?;
@@ -140,7 +140,7 @@ async fn draw_new(visit: &Visit, choice: &OperationChoice, act: Option<&str>, no
         (decision)
         (samples(visit, &preview))
     };
-    page(title, body)
+    Ok(PageBody::new(title, body))
 }
 
 /// Why no act can be chosen.
@@ -326,7 +326,7 @@ pub(crate) async fn begin(visit: Visit, form: SentForm) -> Result<Response, Page
         return Err(error);
     };
     let drawn = draw_new(&visit, &choice, form.optional("act"), &notice(&visit, &error)).await?;
-    Ok(drawn.with_status(error.status).into_response())
+    Ok(PageBody { status: error.status, ..drawn }.into_response())
 }
 
 fn sent_choice(form: &SentForm) -> Result<OperationChoice, PageError> {
@@ -439,7 +439,7 @@ pub(crate) async fn show_one(visit: Visit, Path(operation_id): Path<String>) -> 
             @if visit.may(Role::Operator) { (decisions(&visit, &operation, &own_page)) }
         }
     };
-    page("Operation", body)
+    Ok(PageBody::new("Operation", body))
 }
 
 /// What is to be approved: the same figures, sentence and rows as the person saw who ordered it, as they are now.
@@ -493,7 +493,14 @@ fn decisions(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
     html! {
         @match operation.state {
             OperationState::Waiting if is_own => p class="note" { "Another person has to approve it. You ordered it." },
-            OperationState::Waiting => (approve(visit, operation, page)),
+            OperationState::Waiting => {
+                @let hint = "It begins at once. Read above what it acts on, and what that risks.";
+                @let more = html! {
+                    p { (text::foreign(&operation.actor)) " ordered it, and needs your agreement." }
+                    (typed_field(operation.total_n))
+                };
+                (decision(visit, page, ("approve", "Approve: let it begin"), hint, &more))
+            },
             OperationState::Stopped => {
                 @let hint = "Look at the calls that failed first. It goes on with the rest, and stops again when too many fail.";
                 (decision(visit, page, ("continue", "Continue the operation"), hint, &html! {}))
@@ -505,15 +512,6 @@ fn decisions(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
             (decision(visit, page, ("cancel", "Cancel the operation"), hint, &html! {}))
         }
     }
-}
-
-fn approve(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
-    let hint = "It begins at once. Read above what it acts on, and what that risks.";
-    let more = html! {
-        p { (text::foreign(&operation.actor)) " ordered it, and needs your agreement." }
-        (typed_field(operation.total_n))
-    };
-    decision(visit, page, ("approve", "Approve: let it begin"), hint, &more)
 }
 
 /// The form of one decision; `more` stands first in it.
@@ -611,7 +609,7 @@ fn steps_table(steps: &StepsView) -> Markup {
         (list::table("Steps", &headings, &rows))
         p class="hint" {
             "At most " (steps.per_s) " rows a second. It stops by itself when a call of the first of several steps fails, or more than "
-            (steps.stop_percent) " % of the others. A call that is tried again, or of which nobody knows, counts as failed."
+            (steps.stop_percent) " % of the others. A call that is tried again, or whose outcome is unknown, counts as failed."
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::prelude::*;
-use crate::parts::activity::{ATTEMPTS, REQUESTS, Series, chart, series, spark};
+use crate::parts::activity::{ATTEMPTS, REQUESTS, Series, chart, drawing, series};
 use hooklatch_contract::{
     ActivityCount, ActivityView, BacklogEvents, BacklogMessages, BacklogView, CauseView, DestinationView,
     EventView, OperationState, OperationView, PauseView, ProviderView, StuckSubject, UnknownPathView,
@@ -38,7 +38,7 @@ pub(crate) async fn show(visit: Visit) -> PageResult {
             }
         }
     };
-    page("Overview", body)
+    Ok(PageBody::new("Overview", body))
 }
 
 const HOUR_MS: i64 = 3_600_000;
@@ -88,7 +88,7 @@ fn needs(
     needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, add_or_discard)));
     needs.extend(events.filter(is_event_astray).map(|one| of_events(visit, one, add)));
     needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
-    needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
+    needs.extend(destinations.iter().filter_map(|one| paused_destination(visit, one)));
     needs
 }
 
@@ -213,49 +213,38 @@ fn misdirected(visit: &Visit, one: &UnknownPathView) -> Option<Need> {
 
 /// A provider whose events wait because an operator has paused it.
 fn paused_provider(visit: &Visit, one: &ProviderView) -> Option<Need> {
-    let pause = one.pause.as_ref()?;
     let waiting = one.waiting.iter().find(|count| count.state == EventState::Retry);
-    Some([
-        what_paused(visit, &path(&["senders", &one.name]), "Provider: its new events wait", pause),
-        chip(Mood::Needed, "paused"),
-        link::provider(visit, &one.name),
-        waiting.map_or_else(|| text::figure(0, false), |count| text::figure(count.events_n, count.is_more)),
-        text::moment(pause.paused_at_ms, visit.now_ms),
-    ])
+    let number = waiting.map_or((0, false), |count| (count.events_n, count.is_more));
+    let (target, noun) = (path(&["senders", &one.name]), "Provider: its new events wait");
+    Some(paused(visit, one.pause.as_ref()?, (&target, noun), link::provider(visit, &one.name), number))
 }
 
-fn what_paused(visit: &Visit, target: &str, noun: &str, pause: &PauseView) -> Markup {
-    html! {
+/// A destination whose messages wait because an operator has paused it.
+fn paused_destination(visit: &Visit, one: &DestinationView) -> Option<Need> {
+    let waiting = one.backlog.iter().filter(|count| is_waiting(count.state));
+    let is_more = waiting.clone().any(|count| count.is_more);
+    let number = (waiting.map(|count| count.messages_n).sum(), is_more);
+    let (target, noun) = (path(&["destinations", &one.name]), "Destination: its calls wait");
+    Some(paused(visit, one.pause.as_ref()?, (&target, noun), link::destination(visit, &one.name), number))
+}
+
+fn paused(
+    visit: &Visit,
+    pause: &PauseView,
+    (target, noun): (&str, &str),
+    place: Markup,
+    (number, is_more): (u64, bool),
+) -> Need {
+    let what = html! {
         a href=(visit.link(target)) { (noun) }
         p class="hint" {
             (text::foreign(&pause.actor)) " paused it until "
-            @match pause.until_ms {
-                Some(until_ms) => (text::moment(until_ms, visit.now_ms)),
-                None => "someone resumes it",
-            }
+            (pause.until_ms.map_or_else(|| html! { "someone resumes it" }, |at_ms| text::moment(at_ms, visit.now_ms)))
             ": " (text::foreign(&pause.reason))
         }
-    }
-}
-
-fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
-    let pause = one.pause.as_ref()?;
-    Some([
-        what_paused(visit, &path(&["destinations", &one.name]), "Destination: its calls wait", pause),
-        chip(Mood::Needed, "paused"),
-        link::destination(visit, &one.name),
-        open_messages(one),
-        text::moment(pause.paused_at_ms, visit.now_ms),
-    ])
-}
-
-/// The messages that wait for a destination.
-fn open_messages(one: &DestinationView) -> Markup {
-    let waiting = one.backlog.iter().filter(|count| is_waiting(count.state));
-    text::figure(
-        waiting.clone().map(|count| count.messages_n).sum(),
-        waiting.clone().any(|count| count.is_more),
-    )
+    };
+    let since = text::moment(pause.paused_at_ms, visit.now_ms);
+    [what, chip(Mood::Needed, "paused"), place, text::figure(number, is_more), since]
 }
 
 /// True for a message that is sent without an operator.
@@ -351,7 +340,7 @@ fn first_steps(visit: &Visit, providers: &[ProviderView]) -> Markup {
             }
         };
     }
-    let is_dev = visit.state.everybodys.is_some();
+    let is_dev = visit.state.dev_token.is_some();
     let first = providers.iter().find(|one| one.name == FIRST_SENT).or(providers.first());
     let mut shown: Vec<&ProviderView> = first.into_iter().collect();
     let others = providers.iter().filter(|one| first.is_some_and(|first| first.name != one.name));
@@ -444,7 +433,7 @@ fn busiest(
         html! {
             tr {
                 th scope="row" { (linked(name, "").0) }
-                td { (spark(name, series)) }
+                td { (drawing("spark", name, series)) }
                 @for one in series.iter().filter(is_column) {
                     td {
                         @if one.total() == 0 { (text::figure(0, false)) }

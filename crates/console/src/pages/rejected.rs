@@ -37,7 +37,7 @@ pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
         (list::onwards(&visit, "/rejected", &values, &found))
         @if is_first { (unknown_paths(&visit, &backlog.unknown_paths)) }
     };
-    page("Rejected", body)
+    Ok(PageBody::new("Rejected", body))
 }
 
 /// The refused requests by provider, reason and client: a fault of one sender is one line.
@@ -180,7 +180,7 @@ fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
         "method_not_allowed" => ("wrong method", "A redirect on the way can turn a POST into a GET."),
         "address" => ("address not allowed", "Is it the sender's? Then add it to allow_from."),
         "header_missing" => {
-            ("header missing", "A sender always sends it: a proxy may take it away, or somebody tries.")
+            ("header missing", "A sender always sends it: a proxy may take it away, or someone is probing.")
         }
         "header_repeated" => ("header twice", "A proxy may add it again."),
         "malformed" => ("malformed", "The kind of the provider may be another one."),
@@ -194,7 +194,7 @@ fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
         "unsigned" => ("not signed", "Its sender signs nothing, or is not the one you think."),
         "mismatch" => (
             "wrong signature",
-            "Somebody forged it, something changed its bytes, or the secret is not the one of this address.",
+            "It was forged, its bytes were changed on the way, or the secret is not the one of this address.",
         ),
         "other_secret" => {
             ("another provider's secret", "It was sent to the wrong address, or secrets are exchanged.")

@@ -69,33 +69,22 @@ fn asked_for(visit: &Visit, id: &str) -> Markup {
     }
 }
 
-/// Finds of one sort: what the text is to them, and their rows.
-struct FoundGroup {
-    title: &'static str,
-    headings: &'static [&'static str],
-    rows: Vec<Markup>,
-}
-
 const OF_EVENTS: [&str; 7] = ["Received", "Provider", "Event", "Type", "State", "Calls", "Error"];
 const OF_MESSAGES: [&str; 5] = ["Written", "Message", "Effect", "Destination", "State"];
 const OF_REJECTED: [&str; 4] = ["Received", "Provider", "Step", "Why"];
 
 fn draw_found(visit: &Visit, hits: &[SearchHit]) -> Markup {
-    let mut groups: Vec<FoundGroup> = Vec::new();
+    // Of each sort: what the text is to them, the headings, and their rows.
+    let mut groups: Vec<(&str, &[&str], Vec<Markup>)> = Vec::new();
     for hit in hits {
         let (title, headings, row) = drawn(visit, hit);
-        match groups.iter_mut().find(|group| group.title == title) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(FoundGroup { title, headings, rows: vec![row] }),
+        match groups.iter_mut().find(|(one, ..)| *one == title) {
+            Some((_, _, rows)) => rows.push(row),
+            None => groups.push((title, headings, vec![row])),
         }
     }
     html! {
-        @for group in &groups {
-            section {
-                h2 { (group.title) }
-                (list::table(group.title, group.headings, &group.rows))
-            }
-        }
+        @for (title, headings, rows) in &groups { section { h2 { (title) } (list::table(title, headings, rows)) } }
     }
 }
 
@@ -121,45 +110,41 @@ fn drawn(visit: &Visit, hit: &SearchHit) -> (&'static str, &'static [&'static st
 }
 
 fn event(visit: &Visit, event: &EventView) -> Markup {
-    html! {
-        tr {
-            td { (text::moment(event.received_at_ms, visit.now_ms)) }
-            td { (link::provider(visit, &event.provider)) }
-            td { (link::event(visit, &event.provider, &event.event_id)) }
-            td { (text::foreign(&event.event_type)) }
-            td { (text::event_chip(event.state)) }
-            td { (text::delivery_chip(&event.delivery)) }
-            td { (text::event_error(event)) }
-        }
-    }
+    list::row(&[
+        text::moment(event.received_at_ms, visit.now_ms),
+        link::provider(visit, &event.provider),
+        link::event(visit, &event.provider, &event.event_id),
+        text::foreign(&event.event_type),
+        text::event_chip(event.state),
+        text::delivery_chip(&event.delivery),
+        text::event_error(event),
+    ])
 }
 
 fn message(visit: &Visit, message: &MessageView) -> Markup {
-    html! {
-        tr {
-            td { (text::moment(message.created_at_ms, visit.now_ms)) }
-            td { (link::message(visit, &message.message_id.to_string())) }
-            td { (text::foreign(&message.effect_name)) " of " (link::event(visit, &message.provider, &message.event_id)) }
-            td { (link::destination(visit, &message.destination)) }
-            td { (text::message_chip(message.state)) }
-        }
-    }
+    let event = link::event(visit, &message.provider, &message.event_id);
+    list::row(&[
+        text::moment(message.created_at_ms, visit.now_ms),
+        link::message(visit, &message.message_id.to_string()),
+        html! { (text::foreign(&message.effect_name)) " of " (event) },
+        link::destination(visit, &message.destination),
+        text::message_chip(message.state),
+    ])
 }
 
 fn rejected(visit: &Visit, rejected: &RejectedView) -> Markup {
     let all = with_query("/rejected", &[("provider", Some(rejected.provider.as_str()))]);
-    html! {
-        tr {
-            td { (text::moment(rejected.received_at_ms, visit.now_ms)) }
-            td { (link::provider(visit, &rejected.provider)) }
-            td { (text::foreign(&rejected.step)) }
-            td {
-                (text::coded(&rejected.detail)) ". "
-                a href=(visit.link(&all)) { "All that was refused of this provider" }
-                div class="hint" { "SHA-256 of its body " code { (text::foreign(&rejected.body_digest)) } }
-            }
-        }
-    }
+    let why = html! {
+        (text::coded(&rejected.detail)) ". "
+        a href=(visit.link(&all)) { "All that was refused of this provider" }
+        div class="hint" { "SHA-256 of its body " code { (text::foreign(&rejected.body_digest)) } }
+    };
+    list::row(&[
+        text::moment(rejected.received_at_ms, visit.now_ms),
+        link::provider(visit, &rejected.provider),
+        text::foreign(&rejected.step),
+        why,
+    ])
 }
 
 /// What becomes of an id, from the best to the worst: the word, its colour, and what it means.

@@ -34,7 +34,7 @@ pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
             }
         }
     };
-    page("Senders", body)
+    Ok(PageBody::new("Senders", body))
 }
 
 /// Takes the form that pauses or resumes a provider.
@@ -90,8 +90,7 @@ fn waiting(visit: &Visit, one: &ProviderView) -> Markup {
 
 /// The page of one provider.
 pub(crate) async fn show_one(visit: Visit, Path(name): Path<String>) -> PageResult {
-    let answer: ContractAnswer<ProviderView> = visit.get_tagged(&path(&["providers", &name])).await?;
-    let view = &answer.view;
+    let (view, etag) = &visit.get_tagged::<ProviderView>(&path(&["providers", &name])).await?;
     let activity: ActivityView =
         visit.get(&with_query("/activity", &[("provider", Some(&view.name))])).await?;
     let requests = chart(&activity, "requests", &series(&activity, &REQUESTS, activity.requests.iter()));
@@ -105,14 +104,14 @@ pub(crate) async fn show_one(visit: Visit, Path(name): Path<String>) -> PageResu
         @if pause.is_some() {
             p { (chip(Mood::Needed, "paused")) " Its events are answered 200 and kept, and not dispatched." }
         }
-        (form::pause_section(&visit, &own_page, pause, answer.etag.as_deref(), hints))
+        (form::pause_section(&visit, &own_page, pause, etag.as_deref(), hints))
         (warnings(view))
         (list::section("register", "Register it", &register(&visit, view)))
         (list::section("secrets", "Secrets", &secrets_table(&visit, view)))
         (list::section("events", "Its events", &events(&visit, view)))
         (list::section("requests", "Requests in the last day", &requests))
     };
-    page(view.name.clone(), body)
+    Ok(PageBody::new(view.name.clone(), body))
 }
 
 fn warnings(view: &ProviderView) -> Markup {
@@ -139,8 +138,8 @@ fn warnings(view: &ProviderView) -> Markup {
 
 fn register(visit: &Visit, view: &ProviderView) -> Markup {
     let SenderView { title, docs, secret_hint, .. } = &view.sender;
-    // Such a one has the secret that everybody knows.
-    let is_dev = visit.state.everybodys.is_some() && view.name == view.kind;
+    // A provider that is named like its kind has the published development secret.
+    let is_dev = visit.state.dev_token.is_some() && view.name == view.kind;
     html! {
         ol class="steps" {
             li { p { "Give " (text::foreign(title)) " this address:" } p { (text::copied("url", &view.url)) } }
@@ -187,21 +186,32 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
             (text::moment(event.received_at_ms, visit.now_ms))
         },
     };
+    let sender = &view.sender;
+    let signed_by = html! {
+        (text::coded(&sender.signed_by))
+        @if let Some(weakness) = &sender.weakness { " " (chip(Mood::Needed, "weak")) " " (text::foreign(weakness)) }
+        @if sender.confidence != "official" { " " (chip(Mood::Quiet, "facts not official")) }
+    };
+    let identified_by = match sender.identities.as_slice() {
+        [] => text::foreign(&view.identity),
+        [one] => text::coded(one),
+        several => html! { ul class="plain" { @for one in several { li { (text::coded(one)) } } } },
+    };
+    let horizon = html! {
+        (days(view.horizon_h.into())) ": for so long its sender goes on sending an event that was not answered well. "
+        "An old secret may go when it has not matched for that long."
+    };
+    let ids = days(u64::from(view.ids_days) * 24);
+    let within_ms = text::figure(sender.answer_within_ms.into(), false);
     let facts = [
-        ("Kind", html! { (text::foreign(&view.kind)) " (" (text::foreign(&view.sender.title)) ")" }),
+        ("Kind", html! { (text::foreign(&view.kind)) " (" (text::foreign(&sender.title)) ")" }),
         ("Last event", last),
         ("Waiting for an operator", waiting(visit, view)),
-        ("Signed by", signed_by(&view.sender)),
-        ("Identified by", identified_by(view)),
-        ("Horizon", horizon(view)),
-        (
-            "Ids remembered",
-            html! { (days(u64::from(view.ids_days) * 24)) ": a copy that comes later would be a new event." },
-        ),
-        (
-            "Wants its answer",
-            html! { "within " (text::figure(view.sender.answer_within_ms.into(), false)) " ms" },
-        ),
+        ("Signed by", signed_by),
+        ("Identified by", identified_by),
+        ("Horizon", horizon),
+        ("Ids remembered", html! { (ids) ": a copy that comes later would be a new event." }),
+        ("Wants its answer", html! { "within " (within_ms) " ms" }),
     ];
     html! {
         (list::facts(&facts))
@@ -210,31 +220,6 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
             a href=(of_it("/rejected")) { "Its rejected requests" }
             @if visit.may(Role::Reader) { a href=(of_it("/explain")) { "Explain a request" } }
         }
-    }
-}
-
-fn signed_by(sender: &SenderView) -> Markup {
-    html! {
-        (text::coded(&sender.signed_by))
-        @if let Some(weakness) = &sender.weakness { " " (chip(Mood::Needed, "weak")) " " (text::foreign(weakness)) }
-        @if sender.confidence != "official" { " " (chip(Mood::Quiet, "facts not official")) }
-    }
-}
-
-fn identified_by(view: &ProviderView) -> Markup {
-    html! {
-        @match view.sender.identities.as_slice() {
-            [] => (text::foreign(&view.identity)),
-            [one] => (text::coded(one)),
-            several => ul class="plain" { @for one in several { li { (text::coded(one)) } } },
-        }
-    }
-}
-
-fn horizon(view: &ProviderView) -> Markup {
-    html! {
-        (days(view.horizon_h.into())) ": for so long its sender goes on sending an event that was not answered well. "
-        "An old secret may go when it has not matched for that long."
     }
 }
 
@@ -250,19 +235,12 @@ fn days(hours: u64) -> String {
 /// The state of all of them in one chip, behind what is odd about the provider.
 fn secrets_state(one: &ProviderView) -> Markup {
     html! {
-        (oddities(one))
-        @if let Some((mood, word)) = word(&one.secrets) { (chip(mood, word)) }
-        @else if !one.is_unverified { (chip(Mood::Quiet, "none needed")) }
-    }
-}
-
-/// What is odd about a provider, as chips.
-fn oddities(one: &ProviderView) -> Markup {
-    html! {
         @if one.pause.is_some() { (chip(Mood::Needed, "paused")) " " }
         @if one.is_unverified { (chip(Mood::Bad, "unverified")) " " }
         @if one.taught_at_ms.is_some() { (chip(Mood::Needed, "secret taught")) " " }
         @else if one.is_pairing { (chip(Mood::Needed, "pairing")) " " }
+        @if let Some((mood, word)) = word(&one.secrets) { (chip(mood, word)) }
+        @else if !one.is_unverified { (chip(Mood::Quiet, "none needed")) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The configuration as it is, and the log of what people did.
 
 use super::prelude::*;
-use crate::parts::text::{foreign, moment, none};
+use crate::parts::text::{brief, foreign, moment, none};
 use hooklatch_contract::{AuditView, SettingLayer, SettingView};
 
 /// Most values on a page.
@@ -25,7 +25,7 @@ pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
     sections.dedup();
     let body = html! {
         p { "What this node runs with. A variable goes before the file, the file before the defaults; what is not here has "
-            "the default that " code { "config.default.toml" } " tells. Secrets are never shown." }
+            "the default of " code { "config.default.toml" } ". Secrets are never shown." }
         (filter(&visit, &values, &sections, differs))
         @if chosen.is_empty() { (list::nothing("No value is found by this filter.")) }
         @if chosen.len() > SHOWN_N_MAX || is_more {
@@ -33,7 +33,7 @@ pub(crate) async fn show(visit: Visit, values: Values) -> PageResult {
         }
         @for section in &sections { (table(section, &chosen)) }
     };
-    page("Settings", body)
+    Ok(PageBody::new("Settings", body))
 }
 
 /// All values, up to that many; and whether there are more.
@@ -96,8 +96,7 @@ fn value(setting: &SettingView) -> Markup {
             @if let Some(place) = &setting.secret_in { " in " code { (foreign(place)) } }
         };
     };
-    let short: String = text.chars().take(VALUE_CHARS_MAX).collect();
-    html! { code { (foreign(&short)) } @if short.len() < text.len() { " …" } }
+    html! { code { (brief(text, VALUE_CHARS_MAX)) } }
 }
 
 /// The layer as a word, and the file or variable where it is no default.
@@ -135,7 +134,7 @@ pub(crate) async fn show_audit(visit: Visit, values: Values) -> PageResult {
         (list::rows("Audit log", headings, nothing, &found.items, cells))
         (list::onwards(&visit, "/audit", &values, &found))
     };
-    page("Audit", body)
+    Ok(PageBody::new("Audit", body))
 }
 
 /// What it is about, as links.

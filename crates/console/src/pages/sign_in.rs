@@ -46,7 +46,7 @@ fn form(state: &ConsoleState, status: StatusCode, to: &str, message: Option<(&st
             }
         }
     };
-    PageBody::new("Sign in", body).with_status(status).into_response()
+    PageBody { status, ..PageBody::new("Sign in", body) }.into_response()
 }
 
 pub(crate) async fn sign_in(
@@ -56,7 +56,7 @@ pub(crate) async fn sign_in(
     sent: SentForm,
 ) -> Response {
     let to = sent.optional("to").and_then(entrance::own_path).unwrap_or("/");
-    if state.everybodys.is_some() {
+    if state.dev_token.is_some() {
         return go(&format!("{}{to}", state.base));
     }
     if is_lost(&state, &headers) {
@@ -115,7 +115,7 @@ fn from(peer: Option<Extension<Peer>>) -> IpAddr {
 
 pub(crate) async fn ask_out(visit: Visit) -> PageResult {
     let body = html! {
-        @if visit.state.everybodys.is_some() {
+        @if visit.state.dev_token.is_some() {
             p { "With " code { "serve --dev" } " there is no sign-in, so there is no sign-out." }
         } @else {
             p { "You are signed in as " strong { (visit.principal.name.as_str()) } "." }
@@ -131,7 +131,7 @@ pub(crate) async fn ask_out(visit: Visit) -> PageResult {
             }
         }
     };
-    page("Sign out", body)
+    Ok(PageBody::new("Sign out", body))
 }
 
 pub(crate) async fn sign_out(

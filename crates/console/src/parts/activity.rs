@@ -103,7 +103,7 @@ pub(crate) fn chart(view: &ActivityView, noun: &str, series: &[Series]) -> Marku
                     li { span class={ "swatch " (one.class()) } {} (figure(one.total(), false)) " " (one.word) }
                 }
             }
-            (drawing("chart", &in_words(noun, series), series))
+            (drawing("chart", noun, series))
             div class="axis" {
                 span { (clock(view.from_ms)) }
                 span { "most in an hour: " (figure(most, false)) }
@@ -115,11 +115,6 @@ pub(crate) fn chart(view: &ActivityView, noun: &str, series: &[Series]) -> Marku
             }
         }
     }
-}
-
-/// A small drawing for a cell of a table; `noun` is what was counted.
-pub(crate) fn spark(noun: &str, series: &[Series]) -> Markup {
-    drawing("spark", &in_words(noun, series), series)
 }
 
 fn table(view: &ActivityView, noun: &str, series: &[Series]) -> Markup {
@@ -160,12 +155,13 @@ fn clock(at_ms: UnixMs) -> String {
     times::in_day(at_ms).get(..5).unwrap_or_default().to_owned()
 }
 
-fn drawing(class: &str, about: &str, series: &[Series]) -> Markup {
+/// A drawing of this class, `chart` or `spark`; `noun` is what was counted.
+pub(crate) fn drawing(class: &str, noun: &str, series: &[Series]) -> Markup {
     let bars_n = series.iter().map(|one| one.numbers.len()).max().unwrap_or_default();
     let shapes = shapes(series, bars_n);
     html! {
         svg class=(class) viewBox={ "0 0 " (bars_n.max(1)) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
-            title { (about) }
+            title { (in_words(noun, series)) }
             @for (one, shape) in series.iter().zip(&shapes) {
                 @if !shape.is_empty() { path class=(one.class()) d=(shape) {} }
             }
@@ -268,6 +264,6 @@ mod tests {
         check(&[&[1, 0], &[1, 2]], &["M0 56h.8v44h-.8z", "M0 12h.8v44h-.8zM1 12h.8v88h-.8z"]);
         check(&[&[10_000, 0], &[1, 0]], &["M0 13h.8v87h-.8z", "M0 11h.8v2h-.8z"]);
         check(&[&[], &[u64::MAX / 100, 1]], &["", "M0 12h.8v88h-.8zM1 98h.8v2h-.8z"]);
-        assert!(drawing("chart", "nothing < all", &[]).0.contains("<title>nothing &lt; all</title>"));
+        assert!(drawing("chart", "nothing < all", &[]).0.contains("<title>nothing &lt; all: none</title>"));
     }
 }

@@ -79,7 +79,7 @@ struct JsonPiece<'a> {
     text: &'a str,
 }
 
-impl<'a> JsonPiece<'a> {
+impl JsonPiece<'_> {
     fn line(depth: usize) -> Self {
         Self { sort: JsonSort::Break(depth), text: "" }
     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::list::{self, Narrow};
+use super::list;
 use hooklatch_core::figures::plural;
 
 /// Most lines of each text that are compared: the work grows with the product of both.
@@ -126,7 +126,7 @@ pub(crate) fn table(caption: &str, names: [&str; 2], rows: &[DiffRow<'_>]) -> Ma
             },
         })
         .collect();
-    list::table_as(Narrow::Stacked, caption, &names, &drawn)
+    list::table_as(list::STACKED, caption, &names, &drawn)
 }
 
 /// A line that one side alone has; its sign says so to those who see no colours.

@@ -4,7 +4,7 @@
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -70,7 +70,9 @@ impl<S: Sync> FromRequest<S> for SentForm {
     /// Takes forms that one of our own pages sent, and no others: the guard of the listener has compared `Origin` and
     /// `Sec-Fetch-Site` where they are there, and a browser that sends a form sends one of them.
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, PageError> {
-        if !is_of_a_page(request.headers()) {
+        let headers = request.headers();
+        let is_same_origin = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
+        if !is_same_origin && !headers.contains_key(header::ORIGIN) {
             let why = "forms are taken from our own pages: send orders of programs to `/v1`";
             return Err(PageError::new(StatusCode::FORBIDDEN, "origin_unknown", why));
         }
@@ -81,12 +83,6 @@ impl<S: Sync> FromRequest<S> for SentForm {
         })?;
         Ok(Self(form_urlencoded::parse(&body.to_bytes()).into_owned().collect()))
     }
-}
-
-/// True when a browser says that a page of this origin sends it.
-fn is_of_a_page(headers: &HeaderMap) -> bool {
-    let is_same = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
-    is_same || headers.contains_key(header::ORIGIN)
 }
 
 impl SentForm {

@@ -165,29 +165,20 @@ pub(crate) fn filter(action: &str, fields: &Markup, is_set: bool) -> Markup {
     }
 }
 
-/// How a table is drawn on a narrow window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Narrow {
-    /// A card of a row, in which each cell has its heading beside it.
-    Cards,
-    /// A row of a list: a few lines without headings, the cell `what` first; one that is `long` is cut after two lines.
-    Lines,
-    /// One cell under the other, without headings.
-    Stacked,
-}
+/// On a narrow window, a card for each row, in which each cell has its heading beside it.
+const CARDS: &str = "cards";
+/// On a narrow window, a few lines for each row without headings: the cell `what` first; a `long` one is cut after two lines.
+pub(crate) const LINES: &str = "lines";
+/// On a narrow window, one cell under the other, without headings.
+pub(crate) const STACKED: &str = "stacked";
 
 /// A table: what it is of (for those who do not see it), its headings, its rows.
 pub(crate) fn table(caption: &str, headings: &[&str], rows: &[Markup]) -> Markup {
-    table_as(Narrow::Cards, caption, headings, rows)
+    table_as(CARDS, caption, headings, rows)
 }
 
 /// A table that is drawn in this way on a narrow window.
-pub(crate) fn table_as(narrow: Narrow, caption: &str, headings: &[&str], rows: &[Markup]) -> Markup {
-    let class = match narrow {
-        Narrow::Cards => "cards",
-        Narrow::Lines => "lines",
-        Narrow::Stacked => "stacked",
-    };
+pub(crate) fn table_as(class: &str, caption: &str, headings: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label=(caption) {
             table class=(class) {
@@ -207,9 +198,13 @@ pub(crate) fn rows<T, const N: usize>(
     items: impl IntoIterator<Item = T>,
     cells: impl Fn(T) -> [Markup; N],
 ) -> Markup {
-    let row = |item| html! { tr { @for cell in cells(item) { td { (cell) } } } };
-    let rows: Vec<Markup> = items.into_iter().map(row).collect();
+    let rows: Vec<Markup> = items.into_iter().map(|item| row(&cells(item))).collect();
     if rows.is_empty() { self::nothing(nothing) } else { table(caption, &headings, &rows) }
+}
+
+/// A row of these cells.
+pub(crate) fn row(cells: &[Markup]) -> Markup {
+    html! { tr { @for cell in cells { td { (cell) } } } }
 }
 
 /// A part of a page under a heading, which `id` names.

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Limited};
 use super::prelude::*;
 use crate::parts::body::BodyLook;
 use crate::parts::diff::{DiffRow, LINES_N_MAX, side_by_side};
-use crate::parts::list::{Asked, Narrow};
+use crate::parts::list::Asked;
 use crate::parts::{body, diff};
 use crate::visit::parse_answer;
 use crate::{SignedAgain, SignedCopy};
@@ -43,7 +43,7 @@ pub(crate) async fn show_all(visit: Visit, values: Values) -> PageResult {
         }
         (list::onwards(&visit, "/events", &sieve.values, &found))
     };
-    page("Events", body)
+    Ok(PageBody::new("Events", body))
 }
 
 /// What the script makes of a list that is followed; without it, the way to look again.
@@ -132,7 +132,7 @@ const HEADINGS: [&str; 8] = ["Received", "Provider", "Event", "Type", "State", "
 /// All that were found.
 pub(crate) fn table(visit: &Visit, events: &[EventView]) -> Markup {
     let rows: Vec<Markup> = events.iter().map(|event| row(visit, event)).collect();
-    list::table_as(Narrow::Lines, "Events", &HEADINGS, &rows)
+    list::table_as(list::LINES, "Events", &HEADINGS, &rows)
 }
 
 fn row(visit: &Visit, event: &EventView) -> Markup {
@@ -178,11 +178,7 @@ impl EventNames {
 
 pub(crate) async fn show(visit: Visit, names: EventNames, values: Values) -> PageResult {
     let path = names.path();
-    let look = LedgerLook {
-        is_as_sent: values.get("body") == Some("sent"),
-        has_all_entries: values.get("entries") == Some("all"),
-    };
-    let ContractAnswer { view, etag } = match visit.get_tagged::<LedgerView>(&path).await {
+    let (view, etag) = match visit.get_tagged::<LedgerView>(&path).await {
         Err(error) if error.status == StatusCode::NOT_FOUND => {
             return Err(not_here(&visit, &names).await);
         }
@@ -195,12 +191,12 @@ pub(crate) async fn show(visit: Visit, names: EventNames, values: Values) -> Pag
         (notices(&view))
         @if let Some(beside) = beside { (list::section("differs", "What differs", &beside)) }
         (facts(&visit, &view))
-        (list::section("timeline", "What happened", &timeline::timeline(&visit, &view, &path, look)))
-        (list::section("content", "What was sent", &content(&visit, &view, &path, look)))
+        (list::section("timeline", "What happened", &timeline::timeline(&visit, &view, &path, &values)))
+        (list::section("content", "What was sent", &content(&visit, &view, &path, &values)))
         @if let Some(again) = again { (list::section("again", "Send it once more", &again)) }
     };
     let id = &view.event.event_id;
-    page(plain::line(readable_id(id).as_deref().unwrap_or(id)), body)
+    Ok(PageBody::new(plain::line(readable_id(id).as_deref().unwrap_or(id)), body))
 }
 
 /// The error for an event that is not here, with what is known of its id.
@@ -254,15 +250,6 @@ pub(crate) async fn body(visit: Visit, names: EventNames) -> Result<Response, Pa
 
 pub(crate) async fn decide(visit: Visit, names: EventNames, form: SentForm) -> Result<Response, PageError> {
     form::decide::<EventAct>(&visit, &names.path(), &form).await
-}
-
-/// How the page is to be drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LedgerLook {
-    /// True when the body is to be shown as it was sent, not indented.
-    is_as_sent: bool,
-    /// True when all entries are to be shown, however many.
-    has_all_entries: bool,
 }
 
 /// The word of the contract for an act, and the label of its button.
@@ -465,9 +452,9 @@ fn is_cut(content: &ContentView) -> bool {
     content.body_bytes_n > BODY_BYTES_MAX
 }
 
-fn content(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+fn content(visit: &Visit, view: &LedgerView, path: &str, values: &Values) -> Markup {
     match (&view.content, view.content_missing.as_deref()) {
-        (Some(content), _) => kept(visit, content, path, look),
+        (Some(content), _) => stored(visit, content, path, values),
         (None, Some("role")) => list::nothing(
             "Headers, bodies and answers of destinations are for the role reader and stronger ones; yours is viewer.",
         ),
@@ -477,7 +464,8 @@ fn content(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Ma
     }
 }
 
-fn kept(visit: &Visit, content: &ContentView, path: &str, look: LedgerLook) -> Markup {
+fn stored(visit: &Visit, content: &ContentView, path: &str, values: &Values) -> Markup {
+    let is_as_sent = values.get("body") == Some("sent");
     if let Some(why) = &content.unopened {
         return html! {
             p class="trouble" { "It is kept, and does not open: " (text::foreign(why)) "." }
@@ -499,12 +487,12 @@ fn kept(visit: &Visit, content: &ContentView, path: &str, look: LedgerLook) -> M
         }
         @if content.body.is_empty() { (list::nothing("The body is empty.")) }
         @else {
-            div id="body" { (body::body(&content.body, "Body", BodyLook { is_cut, is_as_sent: look.is_as_sent })) }
+            div id="body" { (body::body(&content.body, "Body", BodyLook { is_cut, is_as_sent })) }
         }
         p class="links" {
             @if !content.body.is_empty() { (text::copy_button("body", "Copy the body as it is shown")) " " }
             @if is_cut { "The first 64 KiB are shown. " }
-            @if look.is_as_sent { a href=(visit.link(&format!("{path}#content"))) { "Indent it" } }
+            @if is_as_sent { a href=(visit.link(&format!("{path}#content"))) { "Indent it" } }
             @else { a href=(visit.link(&format!("{}#content", with_query(path, &[("body", Some("sent"))])))) { "Show it without indentation" } }
             " · "
             a href=(visit.link(&format!("{path}/body"))) download="body" { "Download all of it" }
@@ -528,7 +516,7 @@ fn headers(content: &ContentView) -> Markup {
         h3 { "Headers, " (grouped(rows.len() as u64)) }
         @if rows.is_empty() { (list::nothing("No headers are kept.")) }
         @else {
-            div id="headers" { (list::table_as(Narrow::Stacked, "Headers", &["Name", "Value"], &rows)) }
+            div id="headers" { (list::table_as(list::STACKED, "Headers", &["Name", "Value"], &rows)) }
             p { (text::copy_button("headers", "Copy the headers")) }
         }
     }

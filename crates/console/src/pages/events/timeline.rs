@@ -1,6 +1,6 @@
 //! The entries of a ledger in order of time, each with how long after the one before it was.
 
-use super::{LedgerLook, identity, shown};
+use super::{identity, shown};
 use crate::pages::prelude::*;
 use crate::parts::body;
 use crate::parts::body::BodyLook;
@@ -15,9 +15,10 @@ use hooklatch_core::types::{AttemptResult, EventState, MessageState};
 const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
-pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, values: &Values) -> Markup {
+    let has_all = values.get("entries") == Some("all");
     let entries = &view.entries;
-    let left_out_n = if look.has_all_entries { 0 } else { entries.len().saturating_sub(FIRST_N + LAST_N) };
+    let left_out_n = if has_all { 0 } else { entries.len().saturating_sub(FIRST_N + LAST_N) };
     let last_n = entries.len() - entries.len().min(FIRST_N) - left_out_n;
     let (mut today, mut before_ms) = (String::new(), None);
     let mut drawn = |one: &LedgerEntry| {
