@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use hooklatch_core::types::{Principal, Role};
-use hooklatch_store::{NewToken, People, PeopleDoor, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking};
+use hooklatch_store::{
+    NewToken, OperatorQueries, OperatorStore, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking,
+};
 
 use super::name;
 use super::retention::{cuts, round};
@@ -15,12 +17,12 @@ on_both!(
     rows_that_many_add_at_once_have_a_number_each,
 );
 
-fn people(store: &Store, role: Role) -> People {
-    PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), role))
+fn people(store: &Store, role: Role) -> OperatorQueries {
+    OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), role))
 }
 
 /// Adds a row to the log at this time.
-async fn add(people: &People, n: u32, now_ms: i64) {
+async fn add(people: &OperatorQueries, n: u32, now_ms: i64) {
     let new = NewToken {
         principal: Principal::everywhere(name(&format!("t{n}")), Role::Viewer),
         digest: {
@@ -37,7 +39,7 @@ async fn add(people: &People, n: u32, now_ms: i64) {
     assert!(matches!(made, TokenMaking::Made(_)), "{made:?}");
 }
 
-async fn ten(database: &Database) -> (Store, People) {
+async fn ten(database: &Database) -> (Store, OperatorQueries) {
     let store = database.store().await;
     let people = people(&store, Role::Admin);
     for n in 1..=10 {
@@ -47,7 +49,7 @@ async fn ten(database: &Database) -> (Store, People) {
 }
 
 /// The numbers of the rows, the newest first.
-async fn numbers(people: &People) -> Vec<i64> {
+async fn numbers(people: &OperatorQueries) -> Vec<i64> {
     people.audit(None, 200).await.unwrap().items.iter().map(|row| row.audit_seq).collect()
 }
 

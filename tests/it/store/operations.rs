@@ -8,8 +8,8 @@ use hooklatch_core::types::{
     AttemptResult, DeliveryFilter, EventState, IncomingEvent, MessageState, Principal, Reach, Role,
 };
 use hooklatch_store::{
-    BulkRules, Decision, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError,
-    SettleTo, Settlement, Store,
+    BulkRules, Decision, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, OperatorError, OperatorQueries,
+    OperatorStore, SettleTo, Settlement, Store,
 };
 
 use super::retention::run;
@@ -53,7 +53,7 @@ fn order(subject: OperationSubject, counted_n: u64) -> OperationOrder {
 }
 
 /// The order, with the rows that are found now.
-async fn seen(people: &People, order: &OperationOrder) -> OperationOrder {
+async fn seen(people: &OperatorQueries, order: &OperationOrder) -> OperationOrder {
     let choice = match order.subject.clone() {
         OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter),
         OperationSubject::Events { filter, .. } => OperationChoice::Events(filter),
@@ -63,7 +63,7 @@ async fn seen(people: &People, order: &OperationOrder) -> OperationOrder {
 }
 
 /// Begins it on the rows that are named, or on those that are found now.
-async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<OperationView, String> {
+async fn begin(people: &OperatorQueries, order: &OperationOrder, key: &str) -> Result<OperationView, String> {
     let order = if order.set.is_empty() { seen(people, order).await } else { order.clone() };
     let begun = people.operation_begin(&order, BulkRules::default(), &decision_at(key, 9_000)).await;
     match begun {
@@ -250,7 +250,7 @@ async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
     assert_eq!(message_states(database).await, ["discarded 2", "ready 4"]);
     // Who reaches less does not see it, and a viewer orders nothing.
     let other = scoped(&store, Role::Operator, Some(&["adyen"]), None);
-    assert!(matches!(other.operation(&view.operation_id).await, Err(PeopleError::NotFound)));
+    assert!(matches!(other.operation(&view.operation_id).await, Err(OperatorError::NotFound)));
     assert_eq!(other.operations(None, 9).await.unwrap().items.len(), 0);
     let cancelled =
         other.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c", 1)).await;
@@ -584,7 +584,7 @@ async fn a_second_operator_approves_an_order_in_time(database: &Database) {
         let reach =
             providers.map_or(Reach::All, |names| Reach::These(names.iter().map(|one| name(one)).collect()));
         let principal = Principal { providers: reach, ..Principal::everywhere(name(who), role) };
-        PeopleDoor::new(store.clone()).open(principal)
+        OperatorStore::new(store.clone()).open(principal)
     };
     for (who, want) in [
         (approver("bob", Role::Viewer, None), "needs operator"),

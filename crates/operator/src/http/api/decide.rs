@@ -22,7 +22,7 @@ use hooklatch_contract::{EventOrder, IfMatch, MessageOrder, OrderResult, PauseAc
 use hooklatch_core::plain;
 use hooklatch_core::types::{EventKey, IdempotencyKey, MessageId, Name, ProblemCode, Role, UnixMs};
 use hooklatch_receive::idempotency::fingerprint;
-use hooklatch_store::{Answered, Decision, Ordered, People, PeopleError, StoreError};
+use hooklatch_store::{Answered, Decision, OperatorError, OperatorQueries, Ordered, StoreError};
 
 /// Largest body of an order, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -64,7 +64,7 @@ pub(super) fn check_reason(reason: &str) -> Result<(), Problem> {
 
 /// A request to decide: its caller, and its content.
 pub(super) struct DecisionRequest {
-    people: People,
+    people: OperatorQueries,
     key: IdempotencyKey,
     if_match: IfMatch,
     fingerprint: [u8; 32],
@@ -73,7 +73,7 @@ pub(super) struct DecisionRequest {
 
 impl DecisionRequest {
     /// Reads a request to decide; refuses who may not act.
-    pub(crate) async fn read(people: People, request: Request<Body>) -> Result<Self, Problem> {
+    pub(crate) async fn read(people: OperatorQueries, request: Request<Body>) -> Result<Self, Problem> {
         people.needs(Role::Operator)?;
         let (parts, body) = request.into_parts();
         let body = body_of(body).await?;
@@ -88,7 +88,7 @@ impl DecisionRequest {
     }
 
     /// The store as the caller may see it.
-    pub(crate) fn people(&self) -> &People {
+    pub(crate) fn people(&self) -> &OperatorQueries {
         &self.people
     }
 
@@ -131,8 +131,8 @@ pub(crate) fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -
 }
 
 /// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
-pub(crate) fn busy(error: PeopleError) -> Problem {
-    if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
+pub(crate) fn busy(error: OperatorError) -> Problem {
+    if !matches!(error, OperatorError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
         return Problem::from(error);
     }
     let sentence = "a decision about the same is being carried out: repeat yours for its answer";

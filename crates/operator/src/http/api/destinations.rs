@@ -11,7 +11,7 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::state::{ApiState, Asking};
 use hooklatch_contract::{DestinationView, Page};
 use hooklatch_core::types::Name;
-use hooklatch_store::{DestinationStanding, People};
+use hooklatch_store::{DestinationStanding, OperatorQueries};
 
 pub(crate) async fn list(
     State(state): State<Arc<ApiState>>,
@@ -22,7 +22,10 @@ pub(crate) async fn list(
 }
 
 /// Those destinations that are in scope.
-pub(crate) async fn views(state: &ApiState, people: &People) -> Result<Vec<DestinationView>, Problem> {
+pub(crate) async fn views(
+    state: &ApiState,
+    people: &OperatorQueries,
+) -> Result<Vec<DestinationView>, Problem> {
     let found = people.destinations(state.destinations.keys(), state.clock.now_ms()).await?;
     Ok(found.into_iter().map(|standing| view(state, standing)).collect())
 }

@@ -14,7 +14,7 @@ use super::{destinations, providers};
 use crate::doctor;
 use hooklatch_contract::{DoctorView, FindingView, ProbePath, ProbeView};
 use hooklatch_core::types::Role;
-use hooklatch_store::People;
+use hooklatch_store::OperatorQueries;
 
 /// Findings; a token with a limited scope gets those of its names alone.
 pub(crate) async fn show(
@@ -50,7 +50,7 @@ pub(crate) async fn show(
     Ok(view_reply(StatusCode::OK, &view))
 }
 
-async fn senders(state: &ApiState, people: &People) -> Vec<FindingView> {
+async fn senders(state: &ApiState, people: &OperatorQueries) -> Vec<FindingView> {
     let names = state.providers.iter().map(|facts| facts.name.clone()).collect();
     let asked = async { providers::views(state, people, names).await.map_err(|problem| problem.sentence) };
     let judged =
@@ -58,7 +58,7 @@ async fn senders(state: &ApiState, people: &People) -> Vec<FindingView> {
     doctor::bounded(doctor::SECRETS, doctor::LOOK_LIMIT, asked, judged).await
 }
 
-async fn where_to(state: &ApiState, people: &People) -> Vec<FindingView> {
+async fn where_to(state: &ApiState, people: &OperatorQueries) -> Vec<FindingView> {
     let asked = async { destinations::views(state, people).await.map_err(|problem| problem.sentence) };
     let judged = |views: Vec<_>| doctor::destinations(&views);
     doctor::bounded(doctor::DESTINATIONS, doctor::LOOK_LIMIT, asked, judged).await

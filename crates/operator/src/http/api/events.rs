@@ -15,7 +15,7 @@ use super::query::{limit, name, no_state, query, text, time, word};
 use super::state::{ApiState, Asking};
 use hooklatch_contract::{EventFilter, EventView, LedgerView, LedgerWhat, MessageView, open_calls_in_words};
 use hooklatch_core::types::{DeliveryFilter, DeliveryState, EventKey, EventState, MessageState, Name};
-use hooklatch_store::{EventPlace, EventQuery, People};
+use hooklatch_store::{EventPlace, EventQuery, OperatorQueries};
 
 /// Names and ids in the path; ids are whatever senders make of them, each byte that is none of a path's as `%XX`.
 pub(super) type EventPath = Result<Path<(String, String)>, PathRejection>;
@@ -109,7 +109,11 @@ pub(crate) async fn show(
 }
 
 /// Judges the calls of a ledger, and marks those open ones that are sent without an operator.
-async fn judge_calls(state: &ApiState, people: &People, ledger: &mut LedgerView) -> Result<(), Problem> {
+async fn judge_calls(
+    state: &ApiState,
+    people: &OperatorQueries,
+    ledger: &mut LedgerView,
+) -> Result<(), Problem> {
     let messages = ledger.entries.iter_mut().filter_map(|entry| match &mut entry.what {
         LedgerWhat::Effect { message } => Some(message),
         _ => None,

@@ -15,7 +15,7 @@ use super::query::{cursor, limit, name, no_state, query, text, time, word};
 use super::state::{ApiState, Asking};
 use hooklatch_contract::{MessageFacts, MessageFilter, MessageView, PauseFact};
 use hooklatch_core::types::{MessageId, MessageState, UnixMs};
-use hooklatch_store::{LanePlace, People, Surroundings};
+use hooklatch_store::{LanePlace, OperatorQueries, Surroundings};
 
 fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
     let states = MessageState::ALL.iter().map(|state| state.as_str());
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
     /// Looks up what is needed to judge these messages, which the caller may see.
     pub(crate) async fn of(
         state: &'a ApiState,
-        people: &People,
+        people: &OperatorQueries,
         messages: impl IntoIterator<Item = &MessageView>,
     ) -> Result<Self, Problem> {
         let now_ms = state.clock.now_ms();
@@ -117,7 +117,7 @@ impl<'a> Judge<'a> {
     /// Adds their judgements to messages that are a part of another answer.
     pub(crate) async fn add(
         state: &'a ApiState,
-        people: &People,
+        people: &OperatorQueries,
         messages: impl Iterator<Item = &mut MessageView>,
     ) -> Result<(), Problem> {
         let messages: Vec<&mut MessageView> = messages.collect();

@@ -16,7 +16,7 @@ use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::{ApiState, Asking};
 use hooklatch_contract::{OperationChoice, OperationOrder, OperationPreview, ReasonOrder};
 use hooklatch_core::types::Name;
-use hooklatch_store::{OperationAct, People};
+use hooklatch_store::{OperationAct, OperatorQueries};
 
 pub(crate) async fn begin(
     State(state): State<Arc<ApiState>>,
@@ -66,7 +66,7 @@ pub(super) async fn preview_again(
 
 async fn previewed(
     state: &ApiState,
-    people: &People,
+    people: &OperatorQueries,
     mut preview: OperationPreview,
 ) -> Result<Response, Problem> {
     Judge::add(state, people, preview.messages.iter_mut()).await?;

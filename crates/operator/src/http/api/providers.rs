@@ -14,7 +14,7 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::state::{ApiState, Asking, ProviderFacts};
 use hooklatch_contract::{Page, ProviderView, SecretView};
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{People, ProviderStanding};
+use hooklatch_store::{OperatorQueries, ProviderStanding};
 
 /// The secret that a sender taught us, to operators alone, and once.
 pub(super) async fn show_taught(
@@ -52,7 +52,7 @@ pub(crate) async fn show(
 /// Those of these providers that are configured and in scope.
 pub(crate) async fn views(
     state: &ApiState,
-    people: &People,
+    people: &OperatorQueries,
     names: BTreeSet<Name>,
 ) -> Result<Vec<ProviderView>, Problem> {
     let (now_ms, found) = (state.clock.now_ms(), people.providers(names).await?);

@@ -16,7 +16,7 @@ use hooklatch_outbox::traces::Traces;
 use hooklatch_receive::admit::WhatIf;
 use hooklatch_receive::idempotency::IdempotencyLayer;
 use hooklatch_receive::{Explainer, TestEvents};
-use hooklatch_store::{ActivityCounts, BulkRules, People, PeopleDoor};
+use hooklatch_store::{ActivityCounts, BulkRules, OperatorQueries, OperatorStore};
 
 /// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
 pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Sync;
@@ -36,7 +36,7 @@ pub(crate) type UnsavedActivity = dyn Fn() -> ActivityCounts + Send + Sync;
 /// State of the API: all that it needs of the app.
 pub struct ApiState {
     /// The store, for callers of the API.
-    pub people: PeopleDoor,
+    pub people: OperatorStore,
     pub clock: Clock,
     /// The layer for orders that are carried out once for each `Idempotency-Key` without a transaction of their own.
     pub once: IdempotencyLayer,
@@ -131,7 +131,7 @@ pub struct ProviderFacts {
 }
 
 /// The store as the caller of a route may see it.
-pub(super) struct Asking(pub(super) People);
+pub(super) struct Asking(pub(super) OperatorQueries);
 
 impl FromRequestParts<Arc<ApiState>> for Asking {
     type Rejection = Problem;

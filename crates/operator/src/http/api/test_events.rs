@@ -33,7 +33,7 @@ pub(crate) async fn make(
         return Err(Problem::bad_request("`type` must be a text of 1 to 255 characters"));
     }
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
-    people.reaches_provider(&name)?;
+    people.needs_provider(name.as_str())?;
     // Its body is invented: who reaches some destinations has none of the others called with it.
     if order.route && people.principal().destinations.names().is_some() {
         return Err(Problem::new(
