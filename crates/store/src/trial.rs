@@ -68,17 +68,17 @@ pub struct CommittedCall {
     pub body: Option<Bytes>,
 }
 
-const EVENT: &str = concat!(
-    "/* event_committed */ SELECT ",
-    event_columns!(),
-    ", p.headers, ",
-    stored_body!("p"),
-    " AS body, p.whole, p.key_id, p.redacted_n, v.version AS newest_version, v.event_seq AS newest_seq
-     FROM processed_webhook_events e
-     LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
-     LEFT JOIN object_versions v ON v.provider = e.provider AND v.object = e.object
-     WHERE e.provider = $1 AND e.event_id = $2"
-);
+fn event_sql() -> String {
+    let (columns, body) = (event_columns!(), stored_body!("p"));
+    format!(
+        "/* event_committed */ SELECT {columns}, p.headers, {body} AS body, p.whole, p.key_id, p.redacted_n,
+             v.version AS newest_version, v.event_seq AS newest_seq
+         FROM processed_webhook_events e
+         LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
+         LEFT JOIN object_versions v ON v.provider = e.provider AND v.object = e.object
+         WHERE e.provider = $1 AND e.event_id = $2"
+    )
+}
 const EFFECTS: &str =
     "/* event_committed */ SELECT m.message_id, m.effect_name, m.destination, m.lane, m.state, c.method, c.path,
          c.headers, c.body, c.key_id
@@ -113,13 +113,10 @@ async fn event_committed(
     ring: &KeyRing,
 ) -> DbResult<Option<CommittedEvent>> {
     let by_key = [key.provider.as_str().into(), key.event_id.as_str().into()];
-    let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
+    let Some(row) = db.fetch_optional(event_sql(), &by_key).await? else { return Ok(None) };
     let (event_seq, view) =
         (row.int("event_seq")?, event_view(db, &row, &Reach::These(BTreeSet::new())).await?);
-    let newest = match (row.int_or_null("newest_version")?, row.int_or_null("newest_seq")?) {
-        (Some(version), Some(seq)) => Some((version, seq)),
-        _ => None,
-    };
+    let newest = row.int_or_null("newest_version")?.zip(row.int_or_null("newest_seq")?);
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let last = first.saturating_add(i64::from(MESSAGES_N_MAX));
     let rows = db.fetch(EFFECTS, &[first.into(), last.into(), view.generation.into()]).await?;

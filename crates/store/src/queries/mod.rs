@@ -32,7 +32,7 @@ pub(crate) use events::{
     FOUND as EVENT_CONDITIONS, IS_WAITING, filter_values as event_filter_values, is_waiting,
 };
 pub use figures::{ActivityCounts, ActivityQuery, ActivitySubject};
-pub(crate) use messages::{Wanted as WantedMessages, message_view, open_destinations};
+pub(crate) use messages::{Wanted as WantedMessages, attempt_result, message_view, open_destinations};
 pub use providers::{ProviderStanding, RejectedQuery, WaitingEvents};
 pub use records::{NewToken, TokenMaking};
 pub use search::Unsearched;

@@ -12,8 +12,15 @@ use hooklatch_core::types::UnixMs;
 impl Store {
     /// Claims the key of a request, or returns what is known of it.
     pub async fn idempotency_begin(&self, request: &KeyRequest) -> Result<KeyReply, StoreError> {
-        let (request, is_own_clock) = (request.clone(), self.is_own_clock());
-        together!(self.writer.idempotency_claim(request, is_own_clock))
+        let (mut request, is_own_clock) = (request.clone(), self.is_own_clock());
+        together!(self, writer, "idempotency_claim", |db| {
+            // As a transaction of its own, by the database's clock where leases go by that.
+            if is_own_clock {
+                let sql = "/* idempotency_now */ SELECT {clock_ms} AS now_ms";
+                request.now_ms = db.fetch_one(sql, &[]).await?.int("now_ms")?;
+            }
+            idempotency_begin(db, &request).await
+        })
     }
 
     /// Keeps the answer of a request that is held by this claim; `false` when another process has a later one.
@@ -26,7 +33,14 @@ impl Store {
     /// used. Does nothing when another process has a later claim, or there is an answer.
     pub async fn idempotency_release(&self, claim: &KeyClaim) -> Result<(), StoreError> {
         let claim = claim.clone();
-        together!(self.writer.idempotency_release(claim))
+        together!(self, writer, "idempotency_release", |db| {
+            if committed_by_handler(db, &claim).await? {
+                return Ok(());
+            }
+            let sql = "/* idempotency_release */ UPDATE idempotency_keys SET state = 'released', locked_until_ms = 0
+                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'";
+            db.execute(sql, &claim.values()).await.map(drop)
+        })
     }
 
     /// Opens a transaction for the effect of a request that is held. Dropping it rolls it back.
@@ -62,19 +76,6 @@ impl Store {
     }
 }
 
-/// Claims a key as a transaction of its own, by the database's clock where leases go by that.
-async fn idempotency_claim(
-    db: &mut Executor<'_>,
-    mut request: KeyRequest,
-    is_own_clock: bool,
-) -> DbResult<KeyReply> {
-    if is_own_clock {
-        request.now_ms =
-            db.fetch_one("/* idempotency_now */ SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")?;
-    }
-    idempotency_begin(db, &request).await
-}
-
 /// Claims the key of a request in the caller's transaction, or returns what is known of it. Waits for another claim
 /// that is under way in a transaction.
 pub(crate) async fn idempotency_begin(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
@@ -87,13 +88,13 @@ pub(crate) async fn idempotency_begin(db: &mut Executor<'_>, request: &KeyReques
         None if inserted(db, request).await? => return Ok(KeyReply::Claimed(request.claim(1))),
         None => row_of(db, request).await?.ok_or_else(DbError::vanished)?,
     };
-    if let Some(known) = known(&row, request)? {
-        return Ok(known);
+    if let Some(reply) = reply(&row, request)? {
+        return Ok(reply);
     }
     let fence = row.int("fence")?;
     if committed_by_handler(db, &request.claim(fence)).await? {
         let row = row_of(db, request).await?.ok_or_else(DbError::vanished)?;
-        return known(&row, request)?.ok_or_else(DbError::vanished);
+        return reply(&row, request)?.ok_or_else(DbError::vanished);
     }
     let sql = "/* idempotency_begin */ UPDATE idempotency_keys
                SET fingerprint = $3, state = 'processing', fence = fence + 1, locked_until_ms = $5, created_at_ms = $4,
@@ -122,7 +123,7 @@ async fn row_of(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<Option<
 }
 
 /// What a row says to a request under its key; `None` when the request may be carried out.
-fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
+fn reply(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
     let word = row.text("state")?;
     let state = KeyState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?;
     let (locked_until_ms, expires_at_ms) = (row.int("locked_until_ms")?, row.int("expires_at_ms")?);
@@ -203,15 +204,6 @@ async fn committed_by_handler(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResu
     values.extend(claim.witnesses().map(Into::into));
     values.push(KeyState::Failed.as_str().into());
     Ok(db.execute(sql, &values).await? == 1)
-}
-
-async fn idempotency_release(db: &mut Executor<'_>, claim: KeyClaim) -> DbResult<()> {
-    if committed_by_handler(db, &claim).await? {
-        return Ok(());
-    }
-    let sql = "/* idempotency_release */ UPDATE idempotency_keys SET state = 'released', locked_until_ms = 0
-               WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'";
-    db.execute(sql, &claim.values()).await.map(drop)
 }
 
 impl KeyRequest {
