@@ -105,7 +105,7 @@ pub struct CopyCount {
 }
 
 impl Store {
-    /// Adds to what is known of copies: counts are added, the earliest and the latest time stay.
+    /// Adds counts of copies; the earliest and the latest time stay.
     pub async fn event_copies_add(&self, counts: &[CopyCount]) -> Result<(), StoreError> {
         if counts.is_empty() {
             return Ok(());

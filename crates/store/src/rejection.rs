@@ -9,7 +9,7 @@ use hooklatch_core::types::UnixMs;
 /// Requests that are kept of each provider: the newest.
 pub const REJECTIONS_N_MAX: u32 = 100;
 
-/// A request that was not believed, redacted.
+/// A request that failed verification, redacted.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Rejection {
     /// Id of the rejection: a `UUIDv7`.
@@ -137,7 +137,7 @@ impl Store {
     }
 }
 
-/// Returns what is known about secrets: a row for each that ever matched.
+/// Returns the uses of secrets: a row for each that ever matched.
 pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<SecretUse>> {
     let sql =
         "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses

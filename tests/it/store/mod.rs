@@ -12,6 +12,7 @@ mod lifecycle;
 mod message;
 mod notes;
 mod operations;
+mod operations_changed;
 mod operator;
 mod parts;
 mod plans;

@@ -218,7 +218,7 @@ pub type Routed = Arc<dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync>;
 /// A decision that is being carried out: who decides and why, and the records that will be written of it.
 pub(crate) struct Deciding {
     pub who: Principal,
-    /// The same as the audit log has it.
+    /// The actor as recorded in the audit log.
     actor: String,
     pub idempotency_key: String,
     pub digest: [u8; 32],

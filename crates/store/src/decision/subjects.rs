@@ -208,20 +208,23 @@ pub(crate) async fn event_decide(
             return Ok(Err(refusal));
         }
     }
-    // Under the next generation: above those of the event, and above all that were given before a restore. Of one that
-    // is dispatched the attempts begin now, which its generation says.
-    let set = match act {
+    let error = if act == EventAct::Rerun { ", error = NULL" } else { "" };
+    let sql = match act {
         EventAct::Erase | EventAct::EraseAndDiscard => return erase(db, key, found, act, deciding).await,
         EventAct::Rerun | EventAct::Dispatch if !found.has_body => return Ok(Err(Refusal::BodyGone)),
-        EventAct::Rerun | EventAct::Dispatch => {
-            "state = 'retry', due_at_ms = $2, attempts_n = 0,
-             generation = CAST(GREATEST(generation, (SELECT restored_s FROM installation)) + 1 AS INTEGER)"
+        // Under the next generation: above those of the event, and above all that were given before a restore. Of one
+        // that is dispatched the attempts begin now, which its generation says.
+        EventAct::Rerun | EventAct::Dispatch => format!(
+            "/* event_decide */ UPDATE processed_webhook_events SET state = 'retry', due_at_ms = $2, attempts_n = 0{error},
+                 generation = CAST(GREATEST(generation, (SELECT restored_s FROM installation)) + 1 AS INTEGER)
+             WHERE event_seq = $1"
+        ),
+        EventAct::Dismiss => {
+            "/* event_decide */ UPDATE processed_webhook_events SET state = 'dismissed', processed_at_ms = $2
+             WHERE event_seq = $1"
+                .to_owned()
         }
-        EventAct::Dismiss => "state = 'dismissed', processed_at_ms = $2",
     };
-    let more = if act == EventAct::Rerun { ", error = NULL" } else { "" };
-    let sql =
-        format!("/* event_decide */ UPDATE processed_webhook_events SET {set}{more} WHERE event_seq = $1");
     db.execute(sql, &[found.event_seq.into(), deciding.now_ms.into()]).await?;
     record(db, found.event_seq, act, deciding).await?;
     Ok(Ok(OrderResult::changed(0)))

@@ -65,12 +65,13 @@ async fn operation_step(
     };
     let mut row = OperationRow::of(&row)?;
     if row.view.state == OperationState::Waiting {
-        return expire(db, &row, now_ms).await.map(Some);
+        let note = "it was not approved in time; nothing was done";
+        return stop(db, &row, note, now_ms).await.map(Some);
     }
     let rows_n = if is_passing_by { 1 } else { rows_n };
     let rows_n = match allowed(db, &mut row, rows_n, now_ms).await? {
         Ok(rows_n) => rows_n,
-        Err(note) => return stop(db, &row, note, now_ms).await.map(Some),
+        Err(note) => return stop(db, &row, &note, now_ms).await.map(Some),
     };
     let passed_n = i64::try_from(row.passed_n()).unwrap_or(i64::MAX);
     let sql = "/* operation_step */ SELECT row_n, subject_id FROM operation_rows
@@ -177,7 +178,7 @@ async fn allowed(
     let allowed_n = steps.allowed_n(passed_n, now_ms.saturating_sub(row.stepped_at_ms), rows_n);
     if results.good_n + results.failed_n > 0 {
         let sql = "/* operation_step */ UPDATE operations SET steps = $2 WHERE operation_id = $1";
-        db.execute(sql, &[row.view.operation_id.as_str().into(), kept(&steps)]).await?;
+        db.execute(sql, &[row.view.operation_id.as_str().into(), steps_text(&steps)]).await?;
     }
     row.steps = Some(steps);
     // When no row is left to hold back, the failure is only reported.
@@ -187,37 +188,29 @@ async fn allowed(
     })
 }
 
-fn kept(steps: &Steps) -> Value {
+fn steps_text(steps: &Steps) -> Value {
     serde_json::to_string(steps).ok().into()
 }
 
-/// Stops an operation of which too many calls failed.
+/// Stops an operation of which too many calls failed; one that was not approved in time is over.
 async fn stop(
     db: &mut Executor<'_>,
     row: &OperationRow,
-    note: String,
+    note: &str,
     now_ms: UnixMs,
 ) -> DbResult<OperationStep> {
-    let sql =
-        "/* operation_step */ UPDATE operations SET state = 'stopped', note = $2 WHERE operation_id = $1";
-    db.execute(sql, &[row.view.operation_id.as_str().into(), note.as_str().into()]).await?;
-    append(db, now_ms, &[record(row, "operation_stop", &note)]).await?;
-    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
-}
-
-/// Ends an operation that was not approved in time.
-async fn expire(db: &mut Executor<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
-    let note = "it was not approved in time; nothing was done";
-    let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
+    let is_over = row.view.state == OperationState::Waiting;
+    let (state, action) =
+        if is_over { ("cancelled", "operation_expire") } else { ("stopped", "operation_stop") };
+    let sql = "/* operation_step */ UPDATE operations SET state = $2, note = $3, finished_at_ms = $4
                WHERE operation_id = $1";
-    db.execute(sql, &[row.view.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;
-    append(db, now_ms, &[record(row, "operation_expire", note)]).await?;
-    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: true, stopped: None })
-}
-
-fn record(row: &OperationRow, action: &'static str, note: &str) -> AuditEntry {
+    let id = &row.view.operation_id;
+    db.execute(sql, &[id.into(), state.into(), note.into(), is_over.then_some(now_ms).into()]).await?;
     let detail = format!("after {} of {}: {note}", row.passed_n(), row.view.total_n);
-    AuditEntry { operation_id: Some(row.view.operation_id.clone()), ..AuditEntry::new(ACTOR, action, detail) }
+    let record = AuditEntry { operation_id: Some(id.clone()), ..AuditEntry::new(ACTOR, action, detail) };
+    append(db, now_ms, &[record]).await?;
+    let stopped = Some(note.to_owned()).filter(|_| !is_over);
+    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over, stopped })
 }
 
 /// Who ordered it, with the rights of that time.
@@ -278,7 +271,7 @@ async fn mark(
         number(skipped_n).into(),
         now_ms.into(),
         i64::from(is_over).into(),
-        steps.as_ref().map_or(Value::from(None::<String>), kept),
+        steps.as_ref().map_or(Value::from(None::<String>), steps_text),
     ];
     db.execute(sql, &values).await?;
     Ok(OperationStep { changed_n, skipped_n, is_over, stopped: None })

@@ -286,7 +286,7 @@ impl PreviewCache {
         });
     }
 
-    /// The numbers of rows that are in one of both sets alone, or stand otherwise now; none where the first is not known.
+    /// The numbers of rows that are in one of both sets alone, or stand otherwise now; none where the first is not remembered.
     pub(crate) fn changed(&self, seen: &str, now: &FoundSet) -> Vec<i64> {
         let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, before)) = sets.iter().find(|(digest, _)| digest == seen) else { return Vec::new() };

@@ -24,7 +24,7 @@ use hooklatch_core::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageS
 const COUNT_N_MAX: u32 = 100_000;
 /// Rows that one query looks at, at most, where it has to look for what it wants.
 pub(super) const LOOK_N: u32 = 10_000;
-/// The same where the rows are those of an index of few: each of them may be on a page of its own.
+/// Rows that it looks at where they are those of an index of few: each of them may be on a page of its own.
 pub(super) const LOOK_APART_N: u32 = 2_000;
 /// Numbers follow time to within this: a row with a higher number is at most so much older. A block of numbers is
 /// used for 10 s, a request waits a few seconds for its number, and nodes' clocks differ by less than the rest.

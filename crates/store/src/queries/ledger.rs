@@ -1,4 +1,4 @@
-//! The ledger of one event: all that is known of it, in order of time, from one snapshot.
+//! The ledger of one event: all rows about it, in order of time, from one snapshot.
 //!
 //! The tables are read in one snapshot transaction, each by a key, and become entries. The received content is read in a
 //! second one, for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
@@ -33,7 +33,7 @@ const LATE_MS: i64 = 60_000;
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 impl OperatorQueries {
-    /// All that is known of one event; `taker` says what this node's configuration has for it. Where its content is
+    /// All rows about one event; `taker` says what this node's configuration has for it. Where its content is
     /// shown, the audit log records it.
     pub async fn event_ledger(
         &self,
@@ -71,7 +71,7 @@ impl OperatorQueries {
         self.content(key, Vec::new(), now_ms).await?.ok_or(OperatorError::NotFound)
     }
 
-    /// What the audit log is to tell of the kept answers that a ledger shows: a row for each message.
+    /// Rows of the audit log about the kept answers that a ledger shows: one for each message.
     fn answers_read(&self, key: &EventKey, ledger: &LedgerView) -> Vec<AuditEntry> {
         let mut answers_n: BTreeMap<MessageId, usize> = BTreeMap::new();
         for entry in &ledger.entries {

@@ -61,7 +61,7 @@ const IS_STUCK: &str = "state IN ('held', 'dead', 'waiting')";
 /// Columns of a message in the queue `q`, for [`message_rows`].
 const OF_QUEUE: &str =
     "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under";
-/// The same of the history.
+/// Those of a message in the history `q`.
 const OF_HISTORY: &str = "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms,
     q.finished_at_ms, CAST(NULL AS TEXT) AS sent_under";
 
@@ -403,7 +403,9 @@ impl OperatorQueries {
         self.needs_destination(&row.destination)?;
         let IntactRows { rows: mut attempts, damaged } = self.store.attempts_of(message_id).await?;
         if !self.may_see_contents() {
-            attempts.iter_mut().for_each(|one| one.response = None);
+            for one in &mut attempts {
+                one.response = None;
+            }
         }
         let answers_n = attempts.iter().filter(|one| one.response.is_some()).count();
         if answers_n > 0 {

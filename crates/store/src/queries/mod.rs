@@ -3,7 +3,7 @@
 //! The API holds an [`OperatorStore`] and no store: even if a route forgets a check, nothing is read or changed that the
 //! token's role and scope do not cover. What is out of scope is answered as if it did not exist.
 //!
-//! A file for each subject: `events.rs` (lists, counts, and numbers of a time), `ledger.rs` (all that is known of one
+//! A file for each subject: `events.rs` (lists, counts, and numbers of a time), `ledger.rs` (all rows about one
 //! event), `search.rs` (what an id leads to), `messages.rs`, `destinations.rs` (with lanes, and facts for judgements of
 //! messages), `providers.rs` (with rejected requests and test events), `figures.rs` (counts over time and causes of
 //! failures), `records.rs` (tokens and the audit log) and `orders.rs` (decisions, operations and what-if).

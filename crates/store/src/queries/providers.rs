@@ -88,7 +88,7 @@ pub struct ProviderStanding {
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for an operator, by state.
     pub waiting: Vec<WaitingCount>,
-    /// What is known of its secrets.
+    /// Which of its secrets matched, and when.
     pub uses: Vec<SecretUse>,
     /// Time when its sender sent a secret in a pairing that no operator has read yet.
     pub taught_at_ms: Option<UnixMs>,

@@ -186,7 +186,7 @@ fn more(sort: FoundSort, id: &str) -> String {
     format!("More than {FOUND_N_MAX} {what}; {FOUND_N_MAX} are listed. To see the others, {how}.")
 }
 
-/// What is known besides the finds, one sentence each.
+/// What there is to say besides the finds, one sentence each.
 fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
     let mut notes: Vec<String> =
         facts.events.iter().filter(|one| one.event_id == id).filter_map(event_note).collect();
@@ -623,7 +623,7 @@ async fn messages(
     let is_seen = |message: &MessageRow| providers.iter().any(|name| name == message.key.provider.as_str());
     let is_by_key = |message: &MessageRow| by_key.contains(&message.message_id.number());
     let seen = found.rows.into_iter().filter(is_seen).map(|message| (is_by_key(&message), message));
-    // Whose a damaged one is may not be known: it is for those who reach everywhere.
+    // The provider of a damaged one may be unreadable: it is for those who reach everywhere.
     let is_everywhere = want.providers.is_none() && want.destinations == Reach::All;
     let damaged = if is_everywhere { found.damaged } else { Vec::new() };
     Ok(IntactRows { rows: seen.collect(), damaged })
