@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
+use super::db::{DbResult, Executor, Row, StoreError, Tx};
 use super::event::{ContentUnavailable, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
+use super::message::message_state;
 use hooklatch_contract::EventView;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::{EventKey, MESSAGES_N_MAX, MessageId, MessageState, Reach};
@@ -150,13 +151,10 @@ fn content(
 
 fn effect(row: &Row, event: &EventKey, ring: &KeyRing) -> DbResult<CommittedEffect> {
     let message_id = MessageId::from_column(row.int("message_id")?);
-    let word = row.text("state")?;
-    let state =
-        MessageState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?;
     Ok(CommittedEffect {
         message_id,
         effect_name: row.text("effect_name")?,
-        state,
+        state: message_state(row)?,
         destination: row.text("destination")?,
         lane: row.text_or_null("lane")?,
         call: call(row, message_id, event, ring)?,

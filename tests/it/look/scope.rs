@@ -69,7 +69,7 @@ async fn records_out_of_scope_are_not_found(database: &Database) {
     assert!(is_gone(open(&["stripe"], &[]).message(id, 1).await.map(drop)));
     assert!(is_gone(open(&[], &["ledger"]).message(id, 1).await.map(drop)));
     assert!(is_gone(open(&[], &["ledger"]).destination(&name("billing"), true, 1).await.map(drop)));
-    assert!(is_gone(open(&["adyen"], &[]).take_taught(&name("stripe"), 1).await.map(drop)));
+    assert!(is_gone(open(&["adyen"], &[]).take_pairing_secret(&name("stripe"), 1).await.map(drop)));
     let configured = BTreeSet::from([name("billing")]);
     let standings = open(&[], &["ledger"]).destinations(&configured, 1).await.unwrap();
     assert_eq!(standings.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["ledger"]);
@@ -90,7 +90,7 @@ async fn records_out_of_scope_are_not_found(database: &Database) {
     assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
     assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
     let viewer = OperatorStore::new(store.clone()).open(principal_with(Role::Viewer, &[], &[]));
-    let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
+    let denied = viewer.take_pairing_secret(&name("stripe"), 1).await.map(drop);
     assert!(matches!(denied, Err(OperatorError::Denied(Role::Operator))), "{denied:?}");
 }
 

@@ -157,7 +157,11 @@ impl OperatorQueries {
     }
 
     /// The secret of a pairing, for operators, once: this deletes it, and the audit log records who has it.
-    pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, OperatorError> {
+    pub async fn take_pairing_secret(
+        &self,
+        provider: &Name,
+        now_ms: UnixMs,
+    ) -> Result<TaughtView, OperatorError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
         let name = provider.to_string();

@@ -361,29 +361,25 @@ enum FoundSort {
 impl SearchFacts {
     /// Keeps no more finds of each sort than are shown, and remembers of which there are more.
     fn cut(mut self) -> Self {
-        let shown_n = FOUND_N_MAX as usize;
-        for (sort, events) in [
-            (FoundSort::EventId, &mut self.events),
-            (FoundSort::SearchId, &mut self.with_id),
-            (FoundSort::Object, &mut self.of_object),
-        ] {
-            if events.len() > shown_n {
-                events.truncate(shown_n);
-                self.cut.push(sort);
-            }
-        }
         // Those that a key or a number names stay.
         self.messages.sort_by_key(|(is_by_key, _)| !is_by_key);
-        if self.messages.len() > shown_n {
-            self.messages.truncate(shown_n);
-            self.cut.push(FoundSort::Effect);
-        }
-        if self.rejected.len() > shown_n {
-            self.rejected.truncate(shown_n);
-            self.cut.push(FoundSort::Rejected);
-        }
+        let is_cut = [
+            (FoundSort::EventId, is_more(&mut self.events)),
+            (FoundSort::SearchId, is_more(&mut self.with_id)),
+            (FoundSort::Object, is_more(&mut self.of_object)),
+            (FoundSort::Effect, is_more(&mut self.messages)),
+            (FoundSort::Rejected, is_more(&mut self.rejected)),
+        ];
+        self.cut = is_cut.into_iter().filter_map(|(sort, is_cut)| is_cut.then_some(sort)).collect();
         self
     }
+}
+
+/// Keeps those that are shown; true when there were more.
+fn is_more<T>(found: &mut Vec<T>) -> bool {
+    let found_n = found.len();
+    found.truncate(FOUND_N_MAX as usize);
+    found_n > found.len()
 }
 
 /// Every provider that has an event: from each to the next by one probe of the key.

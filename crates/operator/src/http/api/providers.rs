@@ -23,7 +23,7 @@ pub(super) async fn show_taught(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
-    let taught = people.take_taught(&name, state.clock.now_ms()).await?;
+    let taught = people.take_pairing_secret(&name, state.clock.now_ms()).await?;
     info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
     let mut reply = view_reply(StatusCode::OK, &taught);
     reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
