@@ -81,5 +81,5 @@ pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWa
 pub use rhythm::AHEAD_MS_MAX;
 pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
 pub use statements::{meter_statements, rare_statements, statements};
-pub use token::{OperatorSession, TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use token::{OperatorSession, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

@@ -10,7 +10,7 @@ use super::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
 
 /// Most tokens that are good at once.
-pub const TOKENS_GOOD_N_MAX: u32 = 1_000;
+pub(crate) const TOKENS_GOOD_N_MAX: u32 = 1_000;
 /// Most sessions of one token; the oldest go when there are more.
 const SESSIONS_N_MAX: i64 = 100;
 /// Most tokens that a node caches: the valid ones, and the newest of those that are no longer valid.

@@ -139,7 +139,7 @@ impl OperatorQueries {
     }
 
     /// The actor as recorded in the audit log: the token's name, and the operator who used it.
-    pub fn actor(&self) -> String {
+    fn actor(&self) -> String {
         let name = &self.principal.name;
         self.typed_by
             .as_ref()
