@@ -66,8 +66,8 @@ pub use message::{
 pub use migrations::{FurtherStep, ProgramMigrations};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
 pub use queries::{
-    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStanding, EventPlace, EventQuery, LanePlace,
-    NewToken, OperatorError, OperatorQueries, OperatorStore, ProviderStanding, RejectedQuery, Surroundings,
+    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStatus, EventPlace, EventQuery, LanePlace,
+    NewToken, OperatorError, OperatorQueries, OperatorStore, ProviderStatus, RejectedQuery, Surroundings,
     TokenMaking, Unsearched, WaitingEvents, operator_statements, read_statements,
 };
 pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};

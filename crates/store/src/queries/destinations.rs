@@ -103,7 +103,7 @@ pub(super) fn statements() -> Vec<NamedStatement> {
 
 /// State of a destination in the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DestinationStanding {
+pub struct DestinationStatus {
     /// Name of the destination.
     pub name: String,
     /// The pause, if an operator has paused it.
@@ -166,7 +166,7 @@ impl OperatorQueries {
         &self,
         configured: impl IntoIterator<Item = &'a Name>,
         now_ms: UnixMs,
-    ) -> Result<Vec<DestinationStanding>, OperatorError> {
+    ) -> Result<Vec<DestinationStatus>, OperatorError> {
         let mut names: BTreeSet<String> = configured.into_iter().map(Name::to_string).collect();
         let (reach, providers) = (self.principal.destinations.clone(), self.principal.providers.names());
         Ok(snapshot!(self.store, "people_destinations", |db| {
@@ -176,7 +176,7 @@ impl OperatorQueries {
             let mut found = Vec::with_capacity(names.len());
             for name in names.into_iter().filter(|name| reach.has(name)) {
                 let pause = pauses.remove(&name);
-                found.push(standing(db, (name, pause), providers.as_deref(), now_ms).await?);
+                found.push(status(db, (name, pause), providers.as_deref(), now_ms).await?);
             }
             Ok(found)
         })?)
@@ -188,12 +188,12 @@ impl OperatorQueries {
         name: &Name,
         is_configured: bool,
         now_ms: UnixMs,
-    ) -> Result<DestinationStanding, OperatorError> {
+    ) -> Result<DestinationStatus, OperatorError> {
         self.needs_destination(name.as_str())?;
         let (name, providers) = (name.to_string(), self.principal.providers.names());
         let found = snapshot!(self.store, "people_destination", |db| {
             let pause = pauses(db, PAUSES).await?.remove(&name);
-            standing(db, (name, pause), providers.as_deref(), now_ms).await
+            status(db, (name, pause), providers.as_deref(), now_ms).await
         })?;
         let is_there = is_configured || found.pause.is_some() || !found.backlog.is_empty();
         if is_there { Ok(found) } else { Err(OperatorError::NotFound) }
@@ -331,12 +331,12 @@ pub(super) async fn pauses(
     Ok(intact("pauses", "name", &rows, pause)?.rows.into_iter().collect())
 }
 
-async fn standing(
+async fn status(
     db: &mut Executor<'_>,
     (name, pause): (String, Option<PauseView>),
     providers: Option<&[String]>,
     now_ms: UnixMs,
-) -> DbResult<DestinationStanding> {
+) -> DbResult<DestinationStatus> {
     let mut values: Vec<Value> = vec![(&name).into(), COUNTED_N_MAX.into()];
     values.extend(providers.map(|these| these.to_vec().into()));
     let rows = db.fetch(backlog_sql(providers.is_some()), &values).await?;
@@ -358,7 +358,7 @@ async fn standing(
     }
     let due = backlog.iter().find(|one| one.state == MessageState::Ready);
     let oldest_due_at_ms = due.map(|one| one.oldest_visible_at_ms).filter(|at_ms| *at_ms <= now_ms);
-    Ok(DestinationStanding { name, pause, backlog, oldest_due_at_ms })
+    Ok(DestinationStatus { name, pause, backlog, oldest_due_at_ms })
 }
 
 fn lane_view(row: &Row, head: MessageView) -> DbResult<LaneView> {

@@ -26,14 +26,14 @@ use super::handle::Store;
 use super::operations;
 use hooklatch_core::types::{EventKey, Name, Principal, Reach, Role, TypedBy, UnixMs};
 
-pub use destinations::{DestinationStanding, LanePlace, Surroundings};
+pub use destinations::{DestinationStatus, LanePlace, Surroundings};
 pub use events::{EventPlace, EventQuery};
 pub(crate) use events::{
     FOUND as EVENT_CONDITIONS, IS_WAITING, filter_values as event_filter_values, is_waiting,
 };
 pub use figures::{ActivityCounts, ActivityQuery, ActivitySubject};
 pub(crate) use messages::{Wanted as WantedMessages, attempt_result, message_view, open_destinations};
-pub use providers::{ProviderStanding, RejectedQuery, WaitingEvents};
+pub use providers::{ProviderStatus, RejectedQuery, WaitingEvents};
 pub use records::{NewToken, TokenMaking};
 pub use search::Unsearched;
 pub(crate) use search::{search_block, search_blocks, search_ids_delete};

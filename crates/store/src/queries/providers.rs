@@ -83,7 +83,7 @@ pub(super) fn statements() -> Vec<NamedStatement> {
 
 /// State of a provider in the tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProviderStanding {
+pub struct ProviderStatus {
     /// Its newest event, among the newest of all.
     pub last_event: Option<LastEventView>,
     /// Events of it that wait for an operator, by state.
@@ -117,7 +117,7 @@ impl OperatorQueries {
     pub async fn providers(
         &self,
         configured: BTreeSet<Name>,
-    ) -> Result<BTreeMap<Name, ProviderStanding>, OperatorError> {
+    ) -> Result<BTreeMap<Name, ProviderStatus>, OperatorError> {
         let names = in_reach(&self.principal.providers, configured);
         Ok(snapshot!(self.store, "people_providers", |db| {
             let waiting = waiting(db).await?;
@@ -128,7 +128,7 @@ impl OperatorQueries {
             let mut taught: BTreeMap<String, UnixMs> = taught.into_iter().collect();
             let mut pauses = pauses(db, PAUSES).await?;
             let mut last = last_events(db, &names).await?;
-            let standing = |name: &Name| ProviderStanding {
+            let status = |name: &Name| ProviderStatus {
                 last_event: last.remove(name.as_str()),
                 waiting: waiting
                     .iter()
@@ -139,8 +139,8 @@ impl OperatorQueries {
                 taught_at_ms: taught.remove(name.as_str()),
                 pause: pauses.remove(name.as_str()),
             };
-            let standings: Vec<_> = names.iter().map(standing).collect();
-            Ok(names.into_iter().zip(standings).collect())
+            let statuses: Vec<_> = names.iter().map(status).collect();
+            Ok(names.into_iter().zip(statuses).collect())
         })?)
     }
 

@@ -11,7 +11,7 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::state::{ApiState, Asking};
 use hooklatch_contract::{DestinationView, Page};
 use hooklatch_core::types::Name;
-use hooklatch_store::{DestinationStanding, OperatorQueries};
+use hooklatch_store::{DestinationStatus, OperatorQueries};
 
 pub(crate) async fn list(
     State(state): State<Arc<ApiState>>,
@@ -43,7 +43,7 @@ pub(crate) async fn show(
 }
 
 /// A destination from the tables, with this node's configuration and state.
-fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
+fn view(state: &ApiState, standing: DestinationStatus) -> DestinationView {
     let facts = state.destinations.get(standing.name.as_str());
     DestinationView {
         kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),

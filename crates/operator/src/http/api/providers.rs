@@ -14,7 +14,7 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::state::{ApiState, Asking, ProviderFacts};
 use hooklatch_contract::{Page, ProviderView, SecretView};
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{OperatorQueries, ProviderStanding};
+use hooklatch_store::{OperatorQueries, ProviderStatus};
 
 /// The secret that a sender taught us, to operators alone, and once.
 pub(super) async fn show_taught(
@@ -56,7 +56,7 @@ pub(crate) async fn views(
     names: BTreeSet<Name>,
 ) -> Result<Vec<ProviderView>, Problem> {
     let (now_ms, found) = (state.clock.now_ms(), people.providers(names).await?);
-    let of = |(name, standing): (Name, ProviderStanding)| {
+    let of = |(name, standing): (Name, ProviderStatus)| {
         let facts = state.providers.iter().find(|facts| facts.name == name)?;
         Some(view(facts, standing, now_ms))
     };
@@ -64,7 +64,7 @@ pub(crate) async fn views(
 }
 
 /// A provider from the tables, with its configuration.
-fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
+fn view(facts: &ProviderFacts, standing: ProviderStatus, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
         let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);
         let last_ms = used.map(|one| one.last_matched_at_ms);
@@ -136,8 +136,7 @@ mod tests {
             matched_n: 2,
             last_matched_at_ms: 1_000,
         };
-        let standing =
-            ProviderStanding { uses: vec![used("new"), used("old")], ..ProviderStanding::default() };
+        let standing = ProviderStatus { uses: vec![used("new"), used("old")], ..ProviderStatus::default() };
         for (now_ms, want) in [(3_601_000, [false; 3]), (3_601_001, [false, true, false])] {
             let view = view(&facts, standing.clone(), now_ms);
             let found: Vec<bool> = view.secrets.iter().map(|one| one.is_safe_to_remove).collect();
