@@ -22,7 +22,7 @@ use hooklatch_receive::admit::{
 use hooklatch_receive::fetch::Fetcher;
 use hooklatch_receive::provider::Provider;
 use hooklatch_receive::{CountedRequests, Explainer, TestEvents, fingerprint};
-use hooklatch_store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
+use hooklatch_store::{BulkRules, OperatorStore, ProgramMigrations, Routed, Store, TokenBook};
 use hooklatch_verify::KeySource;
 use hooklatch_verify::spec::{Scheme, Source, Spec, words};
 
@@ -168,7 +168,7 @@ impl App {
             unknown_paths: Box::new(move || paths.unknown_paths()),
             explainer: Explainer::new(Arc::clone(entries)),
             providers: self.provider_facts(entries, &admission.installation_id),
-            people: PeopleDoor::new(admission.store.clone()).routed(routed(Arc::clone(entries))),
+            people: OperatorStore::new(admission.store.clone()).routed(routed(Arc::clone(entries))),
             decided: Box::new(move || {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();

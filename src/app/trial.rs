@@ -13,10 +13,11 @@ use tower::ServiceExt;
 
 use super::builder::App;
 use super::running::Background;
+use hooklatch_contract::MessageFilter;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{self, Loaded, Settings};
 use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
-use hooklatch_store::{Filter, Row, Store, Value};
+use hooklatch_store::{Row, Store, Value};
 use hooklatch_verify::{DevKeys, SignAt};
 
 /// URL that the simulated senders call. Some of them sign it.
@@ -121,7 +122,7 @@ impl Trial {
 
     /// The destinations of the messages that were written, oldest first.
     pub async fn messages(&self) -> anyhow::Result<Vec<String>> {
-        let newest_first = self.store().message_list(&Filter::default(), None, MESSAGES_N_MAX).await?;
+        let newest_first = self.store().message_list(MessageFilter::default(), None, MESSAGES_N_MAX).await?;
         Ok(newest_first.into_iter().rev().map(|message| message.destination).collect())
     }
 

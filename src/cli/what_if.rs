@@ -24,7 +24,7 @@ use hooklatch_core::plain;
 use hooklatch_core::types::{Clock, EventKey, Name, Principal, Role};
 use hooklatch_operator::load::{Kinds, loaded};
 use hooklatch_receive::admit::{ShownBytes, WhatIf};
-use hooklatch_store::{EventPlace, EventQuery, PeopleDoor, Store};
+use hooklatch_store::{EventPlace, EventQuery, OperatorStore, Store};
 
 #[derive(Args)]
 pub(super) struct WhatIfArgs {
@@ -145,7 +145,7 @@ async fn run_offline(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::R
     };
     // The user who runs this has the database, and so access to everything in it.
     let name = Name::parse("what-if").map_err(|why| anyhow::anyhow!("{why}"))?;
-    let people = PeopleDoor::new(store.clone()).open(Principal::everywhere(name, Role::Viewer));
+    let people = OperatorStore::new(store.clone()).open(Principal::everywhere(name, Role::Viewer));
     let page = people.event_page(query, Clock::system().now_ms()).await?;
     (view.next, view.looked_back_to_ms) = (page.next, page.looked_back_to_ms);
     for event in page.items {

@@ -19,7 +19,7 @@ use crate::admit::{ProviderEntry, ProviderTable};
 use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{Rejection, SecretUse, Store, Taught};
+use hooklatch_store::{PairingSecret, Rejection, SecretUse, Store};
 use hooklatch_verify::{Hash, Unbelieved, digest, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
@@ -40,7 +40,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 pub struct RequestNotes {
     entries: Arc<ProviderTable>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
-    taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
+    taught: Arc<Mutex<BTreeMap<Name, PairingSecret>>>,
     uses: Arc<Uses>,
     /// Those of every configuration of which something may have to be written.
     all_uses: Arc<Mutex<Vec<Arc<Uses>>>>,
@@ -126,7 +126,8 @@ impl RequestNotes {
 
     /// Keeps the newest secret that a sender sent while its provider is pairing.
     pub fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
-        let taught = Taught { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
+        let taught =
+            PairingSecret { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
         self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
         if let Some(left_out_n) = self.lines.may_write(provider, "taught") {
             info!(provider.name = %provider, left_out_n, "a sender taught us a secret: `hooklatch taught` shows it, once");
@@ -226,7 +227,7 @@ impl RequestNotes {
             let taught = std::mem::take(&mut *self.taught.lock().unwrap_or_else(PoisonError::into_inner));
             let written = async {
                 for one in taught.into_values() {
-                    store.taught_keep(one).await?;
+                    store.pairing_secret_keep(one).await?;
                 }
                 store.rejections_insert(&rejections).await?;
                 store.secret_uses_add(&uses).await?;

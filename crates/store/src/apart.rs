@@ -91,34 +91,26 @@ pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
 impl Store {
     /// Returns the other contents received under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
-        let key = key.clone();
-        let ring = self.ring.clone();
-        alone!(self.people.event_conflicts(&key, &ring))
+        let (key, ring) = (key.clone(), self.ring.clone());
+        alone!(self, people, "event_conflicts", |db| {
+            let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                let content = event_content(db, &row.key, &ring).await?;
+                kept.push((row, content));
+            }
+            let sql = "/* event_conflicts */ SELECT unkept_n FROM conflict_counts WHERE provider = $1 AND event_id = $2";
+            let by_key = [key.provider.as_str().into(), key.event_id.as_str().into()];
+            let unkept_n = db.fetch_optional(sql, &by_key).await?.map_or(Ok(0), |row| row.int("unkept_n"))?;
+            Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
+        })
     }
 
     /// The headers and bytes of an event, as long as they are kept.
     pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
-        let key = key.clone();
-        let ring = self.ring.clone();
-        alone!(self.people.event_content(&key, &ring))
+        let (key, ring) = (key.clone(), self.ring.clone());
+        alone!(self, people, "event_content", |db| event_content(db, &key, &ring).await)
     }
-}
-
-async fn event_conflicts(db: &mut Executor<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
-    let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
-    let mut kept = Vec::with_capacity(rows.len());
-    for row in rows {
-        let content = event_content(db, &row.key, ring).await?;
-        kept.push((row, content));
-    }
-    let unkept = db
-        .fetch_optional(
-            "/* event_conflicts */ SELECT unkept_n FROM conflict_counts WHERE provider = $1 AND event_id = $2",
-            &[key.provider.as_str().into(), key.event_id.as_str().into()],
-        )
-        .await?;
-    let unkept_n = unkept.map_or(Ok(0), |row| row.int("unkept_n"))?;
-    Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
 }
 
 pub(crate) async fn event_content(
@@ -126,19 +118,14 @@ pub(crate) async fn event_content(
     key: &EventKey,
     ring: &KeyRing,
 ) -> DbResult<Option<KeptContent>> {
-    let row = db
-        .fetch_optional(
-            concat!(
-                "/* event_content */ SELECT e.event_seq, p.headers, ",
-                stored_body!("p"),
-                " AS body, p.whole, p.key_id, p.redacted_n
-             FROM processed_webhook_events e
-             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2"
-            ),
-            &[key.provider.as_str().into(), key.event_id.as_str().into()],
-        )
-        .await?;
-    let Some(row) = row else { return Ok(None) };
+    let body = stored_body!("p");
+    let sql = format!(
+        "/* event_content */ SELECT e.event_seq, p.headers, {body} AS body, p.whole, p.key_id, p.redacted_n
+         FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
+         WHERE e.provider = $1 AND e.event_id = $2"
+    );
+    let by_key = [key.provider.as_str().into(), key.event_id.as_str().into()];
+    let Some(row) = db.fetch_optional(sql, &by_key).await? else { return Ok(None) };
     let stored = StoredPayload::of(&row, row.int("event_seq")?)?;
     Ok(stored.map(|stored| KeptContent::of(stored, key, ring)))
 }

@@ -9,9 +9,13 @@ use super::db::limit::after_commit;
 use super::db::{DbResult, Executor};
 use hooklatch_core::types::UnixMs;
 
+/// Numbers from here on are damage or of another program. On SQLite, which continues behind the highest number that
+/// there ever was, a row with the highest one of all would let no further row in.
+const FOREIGN_SEQ: i64 = 1 << 62;
+
 /// A row to add.
 #[derive(Debug, Clone, Default)]
-pub struct AuditEntry {
+pub(crate) struct AuditEntry {
     /// Name of the token that decided, or looked.
     pub actor: String,
     /// Word for what was done, such as `message_send`.
@@ -28,20 +32,41 @@ pub struct AuditEntry {
     pub detail: String,
 }
 
+impl AuditEntry {
+    /// A row about nothing yet.
+    pub(crate) fn new(actor: impl Into<String>, action: &'static str, detail: impl Into<String>) -> Self {
+        Self { actor: actor.into(), action, detail: detail.into(), ..Self::default() }
+    }
+
+    /// The row about a provider.
+    pub(crate) fn on_provider(self, provider: impl Into<String>) -> Self {
+        Self { provider: Some(provider.into()), ..self }
+    }
+
+    /// The row about an event.
+    pub(crate) fn on_event(self, provider: impl Into<String>, event_id: impl Into<String>) -> Self {
+        Self { event_id: Some(event_id.into()), ..self.on_provider(provider) }
+    }
+}
+
 /// Adds these rows in this order, by one statement: they are one list in JSON, whose members both databases read by `->>`.
 pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[AuditEntry]) -> DbResult<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    let list = if db.is_postgres() {
-        "json_array_elements(CAST($1 AS JSON)) AS r(value)"
+    let (column, number, list) = if db.is_postgres() {
+        ("", String::new(), "json_array_elements(CAST($1 AS JSON)) AS r(value)")
     } else {
-        "json_each($1) AS r"
+        let number = format!(
+            "r.key + 1 + (SELECT GREATEST(COALESCE((SELECT MAX(audit_seq) FROM audit_log WHERE audit_seq < {FOREIGN_SEQ}), 0),
+                 CASE WHEN audit_pruned_seq < {FOREIGN_SEQ} THEN audit_pruned_seq ELSE 0 END) FROM installation), "
+        );
+        ("audit_seq, ", number, "json_each($1) AS r")
     };
     let sql = format!(
         "/* audit_append */ INSERT INTO audit_log
-             (at_ms, actor, action, provider, event_id, message_id, operation_id, detail)
-         SELECT CAST($2 AS BIGINT), r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3,
+             ({column}at_ms, actor, action, provider, event_id, message_id, operation_id, detail)
+         SELECT {number}CAST($2 AS BIGINT), r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3,
                 CAST(r.value ->> 4 AS BIGINT), r.value ->> 5, r.value ->> 6
          FROM {list} RETURNING audit_seq"
     );
@@ -55,16 +80,16 @@ pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[Aud
     let added = db.fetch(sql, &[rows.to_string().into(), now_ms.into()]).await?;
     let numbers = added.iter().map(|row| row.int("audit_seq")).collect::<DbResult<Vec<i64>>>()?;
     let entries = entries.to_vec();
-    after_commit(move |is_known| {
+    after_commit(move |is_confirmed| {
         for (audit_seq, entry) in numbers.into_iter().zip(entries) {
-            log(audit_seq, now_ms, &entry, is_known);
+            log(audit_seq, now_ms, &entry, is_confirmed);
         }
     });
     Ok(())
 }
 
 /// Logs a row that was added, without the reason: that is free text, and may name persons.
-fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_known: bool) {
+fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_confirmed: bool) {
     info!(
         target: "hooklatch::audit",
         audit_seq,
@@ -75,7 +100,7 @@ fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_known: bool) {
         event_id = entry.event_id,
         message_id = entry.message_id,
         operation_id = entry.operation_id,
-        commit = if is_known { "confirmed" } else { "unknown" },
+        commit = if is_confirmed { "confirmed" } else { "unknown" },
         "audit row written"
     );
 }

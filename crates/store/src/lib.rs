@@ -9,7 +9,7 @@
 //!
 //! Reading order: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the path of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
+//! `queries/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
 //! orders about many, `audit.rs` the record of both. `migrations.rs` creates the tables. The store does not decide what
 //! happens to an event or a message: callers say what to write.
 
@@ -28,12 +28,11 @@ mod fetched_key;
 mod handle;
 mod idempotency;
 mod lane;
-mod look;
 mod message;
 mod migrations;
 mod numbers;
 mod operations;
-mod people;
+mod queries;
 mod receipt;
 mod rejection;
 mod reseal;
@@ -60,20 +59,19 @@ pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
-pub use look::{AttemptRow, Filter};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
 pub use migrations::{FurtherStep, ProgramMigrations};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
-pub use people::{
-    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStanding, EventPlace, EventQuery, LanePlace,
-    NewToken, People, PeopleDoor, PeopleError, ProviderStanding, RejectedQuery, Surroundings, TokenMaking,
-    Unsearched, WaitingEvents, people_statements, read_statements,
+pub use queries::{
+    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStatus, EventPlace, EventQuery, LanePlace,
+    NewToken, OperatorError, OperatorQueries, OperatorStore, ProviderStatus, RejectedQuery, Surroundings,
+    TokenMaking, Unsearched, WaitingEvents, operator_statements, read_statements,
 };
 pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
-pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use rejection::{PairingSecret, REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
     LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
@@ -82,6 +80,6 @@ pub use restore::{
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use rhythm::AHEAD_MS_MAX;
 pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
-pub use statements::{list_statements, meter_statements, rare_statements, statements};
-pub use token::{OperatorSession, TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use statements::{meter_statements, rare_statements, statements};
+pub use token::{OperatorSession, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

@@ -1,13 +1,12 @@
-//! The messages and attempts of one event, bounded, for the program that sent it.
-//!
-//! Counts of further copies of events: how many, and when.
+//! The messages and attempts of one event, bounded, for the program that sent it; and counts of further copies of events.
 
 use uuid::Uuid;
 
-use super::db::{DbError, DbResult, Executor, StoreError};
+use super::db::{DbResult, Executor, Row, StoreError};
 use super::event::{EventRow, event_get};
 use super::handle::Store;
 use super::message::MessageRow;
+use super::queries::attempt_result;
 use hooklatch_core::types::{AttemptResult, EventKey, MessageId, UnixMs};
 
 /// Most messages that are listed of an event.
@@ -73,21 +72,21 @@ async fn event_receipt(
         ORDER BY message_id DESC, attempt_n DESC LIMIT $3";
     let rows = db.fetch(attempts_sql, &[first.into(), behind.into(), (ATTEMPTS_N_MAX + 1).into()]).await?;
     let has_more = messages.len() > MESSAGES_N_MAX as usize || rows.len() > ATTEMPTS_N_MAX as usize;
-    let attempts = rows.iter().take(ATTEMPTS_N_MAX as usize).map(|row| {
-        let word = row.text("result")?;
-        Ok(ReceiptAttempt {
-            message_id: MessageId::from_column(row.int("message_id")?),
-            attempt_n: row.count("attempt_n")?,
-            started_at_ms: row.int("started_at_ms")?,
-            finished_at_ms: row.int("finished_at_ms")?,
-            result: AttemptResult::parse(&word)
-                .ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))?,
-            http_status: row.int_or_null("http_status")?,
-        })
-    });
+    let attempts = rows.iter().take(ATTEMPTS_N_MAX as usize).map(attempt);
     let attempts = attempts.collect::<DbResult<_>>()?;
     let messages = messages.into_iter().take(MESSAGES_N_MAX as usize).collect();
     Ok(Some(EventReceipt { event, messages, attempts, has_more }))
+}
+
+fn attempt(row: &Row) -> DbResult<ReceiptAttempt> {
+    Ok(ReceiptAttempt {
+        message_id: MessageId::from_column(row.int("message_id")?),
+        attempt_n: row.count("attempt_n")?,
+        started_at_ms: row.int("started_at_ms")?,
+        finished_at_ms: row.int("finished_at_ms")?,
+        result: attempt_result(&row.text("result")?)?,
+        http_status: row.int_or_null("http_status")?,
+    })
 }
 
 /// Copies of one event since the last count.
@@ -106,33 +105,24 @@ pub struct CopyCount {
 }
 
 impl Store {
-    /// Adds to what is known of copies: counts are added, the earliest and the latest time stay.
+    /// Adds counts of copies; the earliest and the latest time stay.
     pub async fn event_copies_add(&self, counts: &[CopyCount]) -> Result<(), StoreError> {
         if counts.is_empty() {
             return Ok(());
         }
         let counts = counts.to_vec();
-        together!(self.event_copies_add(&counts))
+        together!(self, writer, "event_copies_add", |db| {
+            let sql = "/* event_copies_add */ INSERT INTO event_copies AS c
+                    (provider, event_id, copies_n, first_at_ms, last_at_ms) VALUES ($1, $2, $3, $4, $5)
+                ON CONFLICT (provider, event_id) DO UPDATE SET copies_n = c.copies_n + excluded.copies_n,
+                    first_at_ms = LEAST(c.first_at_ms, excluded.first_at_ms),
+                    last_at_ms = GREATEST(c.last_at_ms, excluded.last_at_ms)";
+            for one in &counts {
+                let (provider, event_id) = (one.provider.as_str().into(), one.event_id.as_str().into());
+                let (first, last) = (one.first_at_ms.into(), one.last_at_ms.into());
+                db.execute(sql, &[provider, event_id, one.copies_n.into(), first, last]).await?;
+            }
+            Ok(())
+        })
     }
-}
-
-async fn event_copies_add(db: &mut Executor<'_>, counts: &[CopyCount]) -> DbResult<()> {
-    for one in counts {
-        db.execute(
-            "/* event_copies_add */ INSERT INTO event_copies AS c
-                 (provider, event_id, copies_n, first_at_ms, last_at_ms) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (provider, event_id) DO UPDATE SET copies_n = c.copies_n + excluded.copies_n,
-                 first_at_ms = LEAST(c.first_at_ms, excluded.first_at_ms),
-                 last_at_ms = GREATEST(c.last_at_ms, excluded.last_at_ms)",
-            &[
-                one.provider.as_str().into(),
-                one.event_id.as_str().into(),
-                one.copies_n.into(),
-                one.first_at_ms.into(),
-                one.last_at_ms.into(),
-            ],
-        )
-        .await?;
-    }
-    Ok(())
 }

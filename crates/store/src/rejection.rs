@@ -9,7 +9,7 @@ use hooklatch_core::types::UnixMs;
 /// Requests that are kept of each provider: the newest.
 pub const REJECTIONS_N_MAX: u32 = 100;
 
-/// A request that was not believed, redacted.
+/// A request that failed verification, redacted.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Rejection {
     /// Id of the rejection: a `UUIDv7`.
@@ -49,7 +49,7 @@ pub struct SecretUse {
 
 /// A secret that a sender sent in a pairing, until an operator has read it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Taught {
+pub struct PairingSecret {
     /// Name of the provider whose secret it is.
     pub provider: String,
     /// The secret as the sender gave it.
@@ -58,9 +58,9 @@ pub struct Taught {
     pub taught_at_ms: UnixMs,
 }
 
-impl std::fmt::Debug for Taught {
+impl std::fmt::Debug for PairingSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Taught").field("provider", &self.provider).finish_non_exhaustive()
+        f.debug_struct("PairingSecret").field("provider", &self.provider).finish_non_exhaustive()
     }
 }
 
@@ -71,81 +71,73 @@ impl Store {
             return Ok(());
         }
         let rejections = rejections.to_vec();
-        together!(self.rejections_insert(&rejections))
+        together!(self, writer, "rejections_insert", |db| {
+            let sql = "/* rejections_insert */ INSERT INTO rejected_requests
+                    (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n,
+                     client_address)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING";
+            let mut providers = BTreeSet::new();
+            for one in rejections {
+                let digest = hex::decode(&one.body_digest).unwrap_or_default();
+                providers.insert(one.provider.clone());
+                let values = [
+                    one.rejection_id.into(),
+                    one.provider.into(),
+                    one.received_at_ms.into(),
+                    one.step.into(),
+                    one.reason.into(),
+                    one.detail.into(),
+                    one.headers.into(),
+                    digest.into(),
+                    one.body_bytes_n.into(),
+                    one.client_address.into(),
+                ];
+                db.execute(sql, &values).await?;
+            }
+            let sql = "/* rejections_insert */ DELETE FROM rejected_requests WHERE provider = $1 AND rejection_id < (
+                    SELECT MIN(rejection_id) FROM (
+                        SELECT rejection_id FROM rejected_requests WHERE provider = $1
+                        ORDER BY rejection_id DESC LIMIT $2) newest)";
+            for provider in providers {
+                db.execute(sql, &[provider.into(), REJECTIONS_N_MAX.into()]).await?;
+            }
+            Ok(())
+        })
     }
 
-    /// Adds to what is known about secrets: counts are added, the later time stays.
+    /// Adds counts of secrets that matched; the later time stays.
     pub async fn secret_uses_add(&self, uses: &[SecretUse]) -> Result<(), StoreError> {
         if uses.is_empty() {
             return Ok(());
         }
         let uses = uses.to_vec();
-        together!(self.secret_uses_add(&uses))
+        together!(self, writer, "secret_uses_add", |db| {
+            let sql = "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
+                VALUES ($1, $2, $3, $4)
+                ON CONFLICT (provider, fingerprint) DO UPDATE SET
+                    matched_n = s.matched_n + excluded.matched_n,
+                    last_matched_at_ms = GREATEST(s.last_matched_at_ms, excluded.last_matched_at_ms)";
+            for one in uses {
+                let (provider, fingerprint) = (one.provider.into(), one.fingerprint.into());
+                let (matched_n, last) = (one.matched_n.into(), one.last_matched_at_ms.into());
+                db.execute(sql, &[provider, fingerprint, matched_n, last]).await?;
+            }
+            Ok(())
+        })
     }
 
     /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
-    pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
-        alone!(self.writer.taught_keep(&taught))
+    pub async fn pairing_secret_keep(&self, taught: PairingSecret) -> Result<(), StoreError> {
+        alone!(self, writer, "taught_keep", |db| {
+            let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
+                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
+            let values = [taught.provider.into(), taught.secret.into(), taught.taught_at_ms.into()];
+            db.execute(sql, &values).await.map(drop)
+        })
     }
 }
 
-async fn rejections_insert(db: &mut Executor<'_>, rejections: &[Rejection]) -> DbResult<()> {
-    for one in rejections {
-        db.execute(
-            "/* rejections_insert */ INSERT INTO rejected_requests
-                 (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n,
-                  client_address)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
-            &[
-                one.rejection_id.as_str().into(),
-                one.provider.as_str().into(),
-                one.received_at_ms.into(),
-                one.step.as_str().into(),
-                one.reason.as_str().into(),
-                one.detail.as_str().into(),
-                one.headers.as_str().into(),
-                hex::decode(&one.body_digest).unwrap_or_default().into(),
-                one.body_bytes_n.into(),
-                one.client_address.as_deref().into(),
-            ],
-        )
-        .await?;
-    }
-    let providers: BTreeSet<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
-    for provider in providers {
-        db.execute(
-            "/* rejections_insert */ DELETE FROM rejected_requests WHERE provider = $1 AND rejection_id < (
-                 SELECT MIN(rejection_id) FROM (
-                     SELECT rejection_id FROM rejected_requests WHERE provider = $1
-                     ORDER BY rejection_id DESC LIMIT $2) newest)",
-            &[provider.into(), REJECTIONS_N_MAX.into()],
-        )
-        .await?;
-    }
-    Ok(())
-}
-
-async fn secret_uses_add(db: &mut Executor<'_>, uses: &[SecretUse]) -> DbResult<()> {
-    for one in uses {
-        db.execute(
-            "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
-             VALUES ($1, $2, $3, $4)
-             ON CONFLICT (provider, fingerprint) DO UPDATE SET
-                 matched_n = s.matched_n + excluded.matched_n,
-                 last_matched_at_ms = GREATEST(s.last_matched_at_ms, excluded.last_matched_at_ms)",
-            &[
-                one.provider.as_str().into(),
-                one.fingerprint.as_str().into(),
-                one.matched_n.into(),
-                one.last_matched_at_ms.into(),
-            ],
-        )
-        .await?;
-    }
-    Ok(())
-}
-
-/// Returns what is known about secrets: a row for each that ever matched.
+/// Returns the uses of secrets: a row for each that ever matched.
 pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<SecretUse>> {
     let sql =
         "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
@@ -159,11 +151,4 @@ pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<Secre
         })
     };
     db.fetch(sql, &[]).await?.iter().map(used).collect()
-}
-
-async fn taught_keep(db: &mut Executor<'_>, taught: &Taught) -> DbResult<()> {
-    let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
-               ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
-    let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];
-    db.execute(sql, &values).await.map(drop)
 }

@@ -7,7 +7,7 @@
 use super::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use super::event::{event_key, stored_body};
 use super::handle::Store;
-use super::look::search_block;
+use super::queries::search_block;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::EventKey;
 

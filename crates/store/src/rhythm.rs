@@ -19,7 +19,7 @@ use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::event::{EventCount, event_state};
 use super::handle::Store;
 use super::message::{MessageCount, message_state};
-use super::people::open_destinations;
+use super::queries::open_destinations;
 use hooklatch_core::types::UnixMs;
 
 const MINUTE_MS: i64 = 60_000;

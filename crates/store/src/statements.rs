@@ -1,15 +1,10 @@
-//! Statements by name, for tests that look at their plans.
+//! Statements by name, for tests that look at their plans. Those that operators use are in `queries/`.
 
-use super::{admission, decision, event, fetched_key, lane, look, message, operations, rhythm};
+use super::{admission, decision, event, fetched_key, lane, message, operations, rhythm};
 
-/// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
+/// The statements of the hot operations on PostgreSQL.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
-}
-
-/// Returns the statements of lists for operators, in the dialects of both databases.
-pub fn list_statements() -> &'static [(&'static str, &'static str)] {
-    look::STATEMENTS
 }
 
 /// Returns the statements that outbox, lanes, retries and operations need beside the hot ones, in the dialects of both
@@ -21,7 +16,7 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
         event::DUE_STATEMENTS,
         event::PARTS_STATEMENTS,
         operations::BATCH_STATEMENTS,
-        decision::MESSAGE_STATEMENTS,
+        decision::STATEMENTS,
         fetched_key::STATEMENTS,
     ]
     .concat()

@@ -1,19 +1,20 @@
-//! The tokens of operators created at run time: their rows, and the cached ones.
-//!
-//! Console sessions: created with a token, valid while that token is, kept as digests.
+//! The tokens of operators created at run time, and console sessions, which are created with a token, are valid while that
+//! token is, and are kept as digests.
 
 use std::collections::BTreeSet;
 
 use super::audit::{AuditEntry, append};
 use super::damaged::intact;
-use super::db::{DbError, DbResult, Executor, Row, StoreError};
+use super::db::{DbError, DbResult, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
 
 /// Most tokens that are good at once.
-pub const TOKENS_GOOD_N_MAX: u32 = 1_000;
+pub(crate) const TOKENS_GOOD_N_MAX: u32 = 1_000;
+/// Most sessions of one token; the oldest go when there are more.
+const SESSIONS_N_MAX: i64 = 100;
 /// Most tokens that a node caches: the valid ones, and the newest of those that are no longer valid.
-const TOKENS_KNOWN_N_MAX: u32 = 2_000;
+const TOKENS_CACHED_N_MAX: u32 = 2_000;
 
 /// A token, without itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +44,13 @@ impl TokenRow {
     }
 }
 
-/// The columns of a [`TokenRow`].
-macro_rules! token_columns {
-    () => {
-        "token_id, name, role, providers, destinations, digest, created_by, created_at_ms, expires_at_ms, revoked_at_ms, \
-         last_used_at_ms"
-    };
+/// Columns of [`token_row`], then what follows.
+pub(super) fn tokens_sql(op: &str, rest: &str) -> String {
+    format!(
+        "/* {op} */ SELECT token_id, name, role, providers, destinations, digest, created_by, created_at_ms,
+             expires_at_ms, revoked_at_ms, last_used_at_ms FROM operator_tokens {rest}"
+    )
 }
-pub(super) use token_columns;
 
 /// Reads a row of `operator_tokens`. What no version writes is an error, never a wider scope.
 pub(super) fn token_row(row: &Row) -> DbResult<TokenRow> {
@@ -92,6 +92,21 @@ pub(super) fn reach_text(reach: &Reach) -> Option<String> {
     reach.names().map(|names| serde_json::Value::from(names).to_string())
 }
 
+/// A session, without itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorSession {
+    /// SHA-256 of the session.
+    pub digest: [u8; 32],
+    /// Name of the token that it was made with.
+    pub token_name: Name,
+    /// What is kept of that token, for who has the session.
+    pub token_bound: [u8; 32],
+    /// Time when it was made.
+    pub created_at_ms: UnixMs,
+    /// Time until which it is good, unless it ends before.
+    pub expires_at_ms: UnixMs,
+}
+
 /// The tokens, for the code that authenticates requests: it reads them and records their use, and nothing else.
 #[derive(Clone)]
 pub struct TokenBook(Store);
@@ -108,120 +123,72 @@ impl TokenBook {
 
     /// Returns the tokens that are good, and the newest of those that are no more, at most 2,000 of both.
     pub async fn tokens_known(&self) -> Result<Vec<TokenRow>, StoreError> {
-        let store = &self.0;
-        alone!(store.reader.tokens_known())
+        alone!(self.0, reader, "tokens_known", |db| {
+            let rest = "ORDER BY CASE WHEN revoked_at_ms IS NULL THEN 0 ELSE 1 END, expires_at_ms DESC, token_id LIMIT $1";
+            token_rows(&db.fetch(tokens_sql("tokens_known", rest), &[TOKENS_CACHED_N_MAX.into()]).await?)
+        })
     }
 
     /// Notes that these tokens were used.
     pub async fn tokens_used(&self, token_ids: Vec<String>, now_ms: UnixMs) -> Result<(), StoreError> {
-        let store = &self.0;
-        alone!(store.writer.tokens_used(token_ids, now_ms))
+        alone!(self.0, writer, "tokens_used", |db| {
+            let sql = "/* tokens_used */ UPDATE operator_tokens SET last_used_at_ms = $2
+                       WHERE token_id = ANY($1) AND COALESCE(last_used_at_ms, 0) < $2";
+            db.execute(sql, &[token_ids.into(), now_ms.into()]).await.map(drop)
+        })
     }
-}
 
-async fn tokens_known(db: &mut Executor<'_>) -> DbResult<Vec<TokenRow>> {
-    let sql = concat!(
-        "/* tokens_known */ SELECT ",
-        token_columns!(),
-        " FROM operator_tokens ORDER BY CASE WHEN revoked_at_ms IS NULL THEN 0 ELSE 1 END, expires_at_ms DESC, token_id
-          LIMIT $1"
-    );
-    token_rows(&db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?)
-}
-
-async fn tokens_used(db: &mut Executor<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
-    let sql = "/* tokens_used */ UPDATE operator_tokens SET last_used_at_ms = $2
-               WHERE token_id = ANY($1) AND COALESCE(last_used_at_ms, 0) < $2";
-    db.execute(sql, &[token_ids.into(), now_ms.into()]).await.map(drop)
-}
-
-/// Most sessions of one token; the oldest go when there are more.
-const SESSIONS_N_MAX: i64 = 100;
-
-/// A session, without itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperatorSession {
-    /// SHA-256 of the session.
-    pub digest: [u8; 32],
-    /// Name of the token that it was made with.
-    pub token_name: Name,
-    /// What is kept of that token, for who has the session.
-    pub token_bound: [u8; 32],
-    /// Time when it was made.
-    pub created_at_ms: UnixMs,
-    /// Time until which it is good, unless it ends before.
-    pub expires_at_ms: UnixMs,
-}
-
-impl TokenBook {
     /// Inserts a new session of an operator who signed in `from` there.
     pub async fn session_make(&self, session: OperatorSession, from: String) -> Result<(), StoreError> {
-        let store = self.store();
-        together!(store.deciding.session_make(&session, from.as_str()))
+        together!(self.0, deciding, "session_make", |db| {
+            let (name, now_ms) = (session.token_name.as_str(), session.created_at_ms);
+            let sql = "/* session_make */ DELETE FROM operator_sessions WHERE expires_at_ms <= $1";
+            db.execute(sql, &[now_ms.into()]).await?;
+            let sql =
+                "/* session_make */ DELETE FROM operator_sessions WHERE token_name = $1 AND digest NOT IN (
+                           SELECT digest FROM operator_sessions WHERE token_name = $1
+                           ORDER BY created_at_ms DESC, digest LIMIT $2)";
+            db.execute(sql, &[name.into(), (SESSIONS_N_MAX - 1).into()]).await?;
+            let sql = "/* session_make */ INSERT INTO operator_sessions
+                           (digest, token_name, token_bound, created_at_ms, expires_at_ms)
+                       VALUES ($1, $2, $3, $4, $5)";
+            let (digest, bound) = (hex::encode(session.digest).into(), session.token_bound.as_slice().into());
+            db.execute(sql, &[digest, name.into(), bound, now_ms.into(), session.expires_at_ms.into()])
+                .await?;
+            append(db, now_ms, &[AuditEntry::new(name, "sign_in", format!("from {from}"))]).await
+        })
     }
 
     /// Returns those of these sessions that there are.
     pub async fn sessions_known(&self, digests: Vec<[u8; 32]>) -> Result<Vec<OperatorSession>, StoreError> {
-        let (store, digests) = (self.store(), digests.iter().map(hex::encode).collect());
-        alone!(store.reader.sessions_known(digests))
+        let digests: Vec<String> = digests.iter().map(hex::encode).collect();
+        alone!(self.0, reader, "sessions_known", |db| {
+            let sql =
+                "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
+                       FROM operator_sessions WHERE digest = ANY($1)";
+            let rows = db.fetch(sql, &[digests.into()]).await?;
+            Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
+        })
     }
 
     /// Ends the session of this digest.
     pub async fn session_end(&self, digest: [u8; 32]) -> Result<(), StoreError> {
-        let store = self.store();
-        alone!(store.deciding.session_end(digest))
+        alone!(self.0, deciding, "session_end", |db| {
+            let sql = "/* session_end */ DELETE FROM operator_sessions WHERE digest = $1";
+            db.execute(sql, &[hex::encode(digest).into()]).await.map(drop)
+        })
     }
 
     /// Ends all sessions of the token of this name, for its holder at the address `from`. Returns their number.
     pub async fn sessions_end(&self, name: Name, from: String, now_ms: UnixMs) -> Result<u64, StoreError> {
-        let store = self.store();
-        together!(store.deciding.sessions_end(name.as_str(), from.as_str(), now_ms))
+        together!(self.0, deciding, "sessions_end", |db| {
+            let sql = "/* sessions_end */ DELETE FROM operator_sessions WHERE token_name = $1";
+            let ended_n = db.execute(sql, &[name.as_str().into()]).await?;
+            let detail = format!("from {from}, of {ended_n} sessions");
+            append(db, now_ms, &[AuditEntry::new(name.as_str(), "sign_out_everywhere", detail)]).await?;
+            Ok(ended_n)
+        })
     }
-}
-
-async fn session_make(db: &mut Executor<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
-    let (name, now_ms) = (session.token_name.as_str(), session.created_at_ms);
-    let sql = "/* session_make */ DELETE FROM operator_sessions WHERE expires_at_ms <= $1";
-    db.execute(sql, &[now_ms.into()]).await?;
-    let sql = "/* session_make */ DELETE FROM operator_sessions WHERE token_name = $1 AND digest NOT IN (
-                   SELECT digest FROM operator_sessions WHERE token_name = $1
-                   ORDER BY created_at_ms DESC, digest LIMIT $2)";
-    db.execute(sql, &[name.into(), (SESSIONS_N_MAX - 1).into()]).await?;
-    let sql = "/* session_make */ INSERT INTO operator_sessions (digest, token_name, token_bound, created_at_ms, expires_at_ms)
-               VALUES ($1, $2, $3, $4, $5)";
-    let values = [
-        hex::encode(session.digest).into(),
-        name.into(),
-        session.token_bound.as_slice().into(),
-        now_ms.into(),
-        session.expires_at_ms.into(),
-    ];
-    db.execute(sql, &values).await?;
-    append(db, now_ms, &[entry(name, "sign_in", format!("from {from}"))]).await
-}
-
-async fn sessions_known(db: &mut Executor<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
-    let sql = "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
-               FROM operator_sessions WHERE digest = ANY($1)";
-    let rows = db.fetch(sql, &[digests.into()]).await?;
-    Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
-}
-
-async fn session_end(db: &mut Executor<'_>, digest: [u8; 32]) -> DbResult<()> {
-    let sql = "/* session_end */ DELETE FROM operator_sessions WHERE digest = $1";
-    db.execute(sql, &[hex::encode(digest).into()]).await.map(drop)
-}
-
-async fn sessions_end(db: &mut Executor<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
-    let sql = "/* sessions_end */ DELETE FROM operator_sessions WHERE token_name = $1";
-    let ended_n = db.execute(sql, &[name.into()]).await?;
-    let detail = format!("from {from}, of {ended_n} sessions");
-    append(db, now_ms, &[entry(name, "sign_out_everywhere", detail)]).await?;
-    Ok(ended_n)
-}
-
-fn entry(name: &str, action: &'static str, detail: String) -> AuditEntry {
-    AuditEntry { actor: name.to_owned(), action, detail, ..AuditEntry::default() }
 }
 
 fn session_row(row: &Row) -> DbResult<OperatorSession> {

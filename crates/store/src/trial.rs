@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
+use super::db::{DbResult, Executor, Row, StoreError, Tx};
 use super::event::{ContentUnavailable, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
+use super::message::message_state;
 use hooklatch_contract::EventView;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::{EventKey, MESSAGES_N_MAX, MessageId, MessageState, Reach};
@@ -68,17 +69,17 @@ pub struct CommittedCall {
     pub body: Option<Bytes>,
 }
 
-const EVENT: &str = concat!(
-    "/* event_committed */ SELECT ",
-    event_columns!(),
-    ", p.headers, ",
-    stored_body!("p"),
-    " AS body, p.whole, p.key_id, p.redacted_n, v.version AS newest_version, v.event_seq AS newest_seq
-     FROM processed_webhook_events e
-     LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
-     LEFT JOIN object_versions v ON v.provider = e.provider AND v.object = e.object
-     WHERE e.provider = $1 AND e.event_id = $2"
-);
+fn event_sql() -> String {
+    let (columns, body) = (event_columns!(), stored_body!("p"));
+    format!(
+        "/* event_committed */ SELECT {columns}, p.headers, {body} AS body, p.whole, p.key_id, p.redacted_n,
+             v.version AS newest_version, v.event_seq AS newest_seq
+         FROM processed_webhook_events e
+         LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
+         LEFT JOIN object_versions v ON v.provider = e.provider AND v.object = e.object
+         WHERE e.provider = $1 AND e.event_id = $2"
+    )
+}
 const EFFECTS: &str =
     "/* event_committed */ SELECT m.message_id, m.effect_name, m.destination, m.lane, m.state, c.method, c.path,
          c.headers, c.body, c.key_id
@@ -113,13 +114,10 @@ async fn event_committed(
     ring: &KeyRing,
 ) -> DbResult<Option<CommittedEvent>> {
     let by_key = [key.provider.as_str().into(), key.event_id.as_str().into()];
-    let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
+    let Some(row) = db.fetch_optional(event_sql(), &by_key).await? else { return Ok(None) };
     let (event_seq, view) =
         (row.int("event_seq")?, event_view(db, &row, &Reach::These(BTreeSet::new())).await?);
-    let newest = match (row.int_or_null("newest_version")?, row.int_or_null("newest_seq")?) {
-        (Some(version), Some(seq)) => Some((version, seq)),
-        _ => None,
-    };
+    let newest = row.int_or_null("newest_version")?.zip(row.int_or_null("newest_seq")?);
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let last = first.saturating_add(i64::from(MESSAGES_N_MAX));
     let rows = db.fetch(EFFECTS, &[first.into(), last.into(), view.generation.into()]).await?;
@@ -153,13 +151,10 @@ fn content(
 
 fn effect(row: &Row, event: &EventKey, ring: &KeyRing) -> DbResult<CommittedEffect> {
     let message_id = MessageId::from_column(row.int("message_id")?);
-    let word = row.text("state")?;
-    let state =
-        MessageState::parse(&word).ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?;
     Ok(CommittedEffect {
         message_id,
         effect_name: row.text("effect_name")?,
-        state,
+        state: message_state(row)?,
         destination: row.text("destination")?,
         lane: row.text_or_null("lane")?,
         call: call(row, message_id, event, ring)?,

@@ -1,6 +1,6 @@
 //! PostgreSQL's plans for the read routes, with a million messages: by an index, and no further than a page may look.
 
-use hooklatch_store::{meter_statements, people_statements, read_statements};
+use hooklatch_store::{meter_statements, operator_statements, read_statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
@@ -41,15 +41,15 @@ const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
 /// The queries, with values that find something, and how many rows any step may read for it.
-const QUERIES: [(&str, &str, u32); 47] = [
+const QUERIES: [(&str, &str, u32); 48] = [
     // Everything, from the newest on.
-    ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
-    ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
+    ("messages of the queue", "NULL, NULL, NULL, 0, '{}', 0, '{}', 9223372036854775807, 0, 50", 200),
+    ("messages of history", "NULL, NULL, NULL, 0, '{}', 0, '{}', 9223372036854775807, 0, 50", 200),
     // A filter that finds nothing, between ends that are 10,000 rows apart.
-    ("messages of the queue", "51200000, 40960000, 'leased', NULL, NULL, 0, '{}', 1, '{d3}', 50", 10_200),
+    ("messages of the queue", "'leased', NULL, NULL, 0, '{}', 1, '{d3}', 51200000, 40960000, 50", 10_200),
     (
         "messages of history",
-        "1024000000, 1013760000, 'discarded', 'x', NULL, 1, '{rare}', 0, '{}', 50",
+        "'discarded', 'x', NULL, 1, '{rare}', 0, '{}', 1024000000, 1013760000, 50",
         10_200,
     ),
     ("bound of the queue", "9223372036854775807, 10000", 10_200),
@@ -57,20 +57,20 @@ const QUERIES: [(&str, &str, u32); 47] = [
     ("bound of what is stuck, for PostgreSQL", "9223372036854775807, 10000, 'd4', 'held'", 10_200),
     (
         "messages that are stuck, for PostgreSQL",
-        "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'd4', 50",
+        "'held', NULL, NULL, 0, '{}', 'd4', 9223372036854775807, 0, 50",
         200,
     ),
     (
         "messages that are stuck, for PostgreSQL",
-        "204800000, 102400000, 'held', NULL, NULL, 1, '{absent}', 'd4', 50",
+        "'held', NULL, NULL, 1, '{absent}', 'd4', 204800000, 102400000, 50",
         10_200,
     ),
-    ("messages of a lane", "9223372036854775807, 0, NULL, 'l7', NULL, 0, '{}', 'd1', 50", 200),
+    ("messages of a lane", "NULL, 'l7', NULL, 0, '{}', 'd1', 9223372036854775807, 0, 50", 200),
     ("length of a lane", "'d1', 'l7', 10001", 200),
-    ("count of what is stuck", "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'd4'", 10_200),
-    ("count of the queue", "51200000, 40960000, 'ready', NULL, NULL, 0, '{}', 1, '{d3}'", 10_200),
-    ("count of history", "1024000000, 921600000, 'done', NULL, NULL, 0, '{}', 0, '{}'", 100_200),
-    ("count of a lane", "9223372036854775807, 0, NULL, 'l7', NULL, 0, '{}', 'd1'", 200),
+    ("count of what is stuck", "'held', NULL, NULL, 0, '{}', 'd4', 9223372036854775807, 0", 10_200),
+    ("count of the queue", "'ready', NULL, NULL, 0, '{}', 1, '{d3}', 51200000, 40960000", 10_200),
+    ("count of history", "'done', NULL, NULL, 0, '{}', 0, '{}', 1024000000, 921600000", 100_200),
+    ("count of a lane", "NULL, 'l7', NULL, 0, '{}', 'd1', 9223372036854775807, 0", 200),
     ("destinations of what is stuck", "1000", 200),
     ("destinations of what is due", "1000", 200),
     ("destinations of lanes", "1000", 200),
@@ -78,10 +78,10 @@ const QUERIES: [(&str, &str, u32); 47] = [
     // Held ones are older than 400,000 that are ready.
     (
         "messages that are stuck, for PostgreSQL",
-        "9223372036854775807, 0, 'held', NULL, NULL, 0, '{}', 'many', 50",
+        "'held', NULL, NULL, 0, '{}', 'many', 9223372036854775807, 0, 50",
         200,
     ),
-    ("messages that are stuck, for PostgreSQL", "542720000, 0, 'held', NULL, NULL, 0, '{}', 'many', 50", 200),
+    ("messages that are stuck, for PostgreSQL", "'held', NULL, NULL, 0, '{}', 'many', 542720000, 0, 50", 200),
     ("bound of what is stuck, for PostgreSQL", "9223372036854775807, 100, 'many', 'held'", 200),
     ("backlog", "'many', 10000", 20_200),
     ("backlog", "'d4', 10000", 20_200),
@@ -91,8 +91,9 @@ const QUERIES: [(&str, &str, u32); 47] = [
     ("last events", "5000", 5_200),
     ("last events", "100000", 100_200),
     ("last events by number", "'{5,1000}'", 200),
-    ("audit log", "300001, 290001, 1, '{absent}', 0, '{}', 50", 10_200),
-    ("audit log", "300001, 290001, 0, '{}', 1, '{billing}', 50", 10_200),
+    ("audit log", "300000, 10000, 1, '{absent}', 0, '{}', 50", 10_200),
+    ("audit log", "300000, 10000, 0, '{}', 1, '{billing}', 50", 10_200),
+    ("end of the audit log", "300000, 10000", 10_200),
     ("decisions about a message", "1024000", 200),
     // What `/metrics` counts.
     ("due messages", "'many', 10000", 10_200),
@@ -156,7 +157,7 @@ async fn read_routes_use_an_index_within_bounds_among_a_million() {
     for sql in FILL {
         run(&mut db, sql).await;
     }
-    let all = [people_statements(), read_statements(), meter_statements()].concat();
+    let all = [operator_statements(), read_statements(), meter_statements()].concat();
     // With a plan for these values, and with one for any: a session that lives long has that.
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
@@ -187,7 +188,7 @@ async fn read_routes_use_an_index_within_bounds_among_a_million() {
 
 #[test]
 fn no_statement_of_a_list_skips_rows_that_it_has_read() {
-    for (name, sql) in people_statements() {
+    for (name, sql) in operator_statements() {
         assert!(!sql.contains("OFFSET"), "{name}");
         assert!(
             sql.contains("LIMIT") || sql.contains("$2") || sql.contains("= ANY($1)"),

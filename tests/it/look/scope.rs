@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hooklatch_contract::{EventTaker, LedgerEntry, LedgerWhat, MessageFilter};
 use hooklatch_core::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
-use hooklatch_store::{PeopleDoor, PeopleError, RejectedQuery, Store};
+use hooklatch_store::{OperatorError, OperatorStore, RejectedQuery, Store};
 
 use super::{fill, refusal, run};
 use crate::database::{Database, on_both};
@@ -29,7 +29,7 @@ fn principal_with(role: Role, providers: &[&str], destinations: &[&str]) -> Prin
 }
 
 async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Vec<i64> {
-    let people = PeopleDoor::new(store.clone()).open(principal.clone());
+    let people = OperatorStore::new(store.clone()).open(principal.clone());
     let page = people.messages(filter.clone(), None, 50).await.unwrap();
     if filter.state.is_some() {
         let counted = people.messages_count(filter).await.unwrap();
@@ -61,15 +61,15 @@ async fn records_out_of_scope_are_not_found(database: &Database) {
         assert_eq!(seen(&store, &principal, filter).await, wanted, "{principal:?}");
     }
     let open = |providers: &[&str], destinations: &[&str]| {
-        PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations))
+        OperatorStore::new(store.clone()).open(principal_with(Role::Operator, providers, destinations))
     };
-    let is_gone = |answer: Result<(), PeopleError>| matches!(answer, Err(PeopleError::NotFound));
+    let is_gone = |answer: Result<(), OperatorError>| matches!(answer, Err(OperatorError::NotFound));
     let id = MessageId::from_column(9 * 1_024);
     assert!(open(&["adyen"], &["billing"]).message(id, 1).await.is_ok());
     assert!(is_gone(open(&["stripe"], &[]).message(id, 1).await.map(drop)));
     assert!(is_gone(open(&[], &["ledger"]).message(id, 1).await.map(drop)));
     assert!(is_gone(open(&[], &["ledger"]).destination(&name("billing"), true, 1).await.map(drop)));
-    assert!(is_gone(open(&["adyen"], &[]).take_taught(&name("stripe"), 1).await.map(drop)));
+    assert!(is_gone(open(&["adyen"], &[]).take_pairing_secret(&name("stripe"), 1).await.map(drop)));
     let configured = BTreeSet::from([name("billing")]);
     let standings = open(&[], &["ledger"]).destinations(&configured, 1).await.unwrap();
     assert_eq!(standings.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["ledger"]);
@@ -89,9 +89,9 @@ async fn records_out_of_scope_are_not_found(database: &Database) {
     // The head of the only lane is of stripe.
     assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
     assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
-    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Viewer, &[], &[]));
-    let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
-    assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
+    let viewer = OperatorStore::new(store.clone()).open(principal_with(Role::Viewer, &[], &[]));
+    let denied = viewer.take_pairing_secret(&name("stripe"), 1).await.map(drop);
+    assert!(matches!(denied, Err(OperatorError::Denied(Role::Operator))), "{denied:?}");
 }
 
 async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) {
@@ -110,7 +110,7 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     let store = database.store().await;
     let seen = async |providers: &[&str], destinations: &[&str]| {
         let people =
-            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations));
+            OperatorStore::new(store.clone()).open(principal_with(Role::Operator, providers, destinations));
         let (mut found, mut before) = (Vec::new(), None);
         loop {
             let page = people.audit(before, 2).await.unwrap();
@@ -125,8 +125,8 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     assert_eq!(seen(&[], &["ledger"]).await, [3]);
     assert_eq!(seen(&["adyen"], &["billing"]).await, [4], "one of the queue, one of history");
     assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
-    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Reader, &[], &[]));
-    assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
+    let viewer = OperatorStore::new(store.clone()).open(principal_with(Role::Reader, &[], &[]));
+    assert!(matches!(viewer.audit(None, 2).await, Err(OperatorError::Denied(Role::Operator))));
 }
 
 async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database: &Database) {
@@ -144,7 +144,7 @@ async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database
     let store = database.store().await;
     let visible = async |destinations: &[&str]| {
         let people =
-            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, &["adyen"], destinations));
+            OperatorStore::new(store.clone()).open(principal_with(Role::Operator, &["adyen"], destinations));
         let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
         let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Taken).await.unwrap();
         let reason = |entry: LedgerEntry| match entry.what {

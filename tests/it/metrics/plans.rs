@@ -1,7 +1,7 @@
 //! No count of `/metrics` goes through a table that grows: on SQLite here, on PostgreSQL with a million rows in
 //! `look/plans.rs`.
 
-use hooklatch_store::{meter_statements, people_statements};
+use hooklatch_store::{meter_statements, operator_statements};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 use crate::database::{Database, On};
@@ -25,7 +25,7 @@ async fn on_sqlite_each_count_goes_by_its_own_index_with_and_without_statistics(
     let database = Database::create(On::Sqlite).await.unwrap();
     drop(database.store().await);
     let of_people =
-        people_statements().into_iter().filter(|(name, _)| name.starts_with("destinations of what"));
+        operator_statements().into_iter().filter(|(name, _)| name.starts_with("destinations of what"));
     let statements: Vec<_> = meter_statements().into_iter().chain(of_people).collect();
     assert_eq!(statements.len(), WANTED.len(), "each statement has a line above");
     let mut db = SqliteConnection::connect(&database.url).await.unwrap();

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use hooklatch_core::types::{Principal, Role};
-use hooklatch_store::{NewToken, People, PeopleDoor, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking};
+use hooklatch_store::{
+    NewToken, OperatorQueries, OperatorStore, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking,
+};
 
 use super::name;
 use super::retention::{cuts, round};
@@ -13,14 +15,15 @@ on_both!(
     rows_are_pruned_by_their_age,
     the_database_itself_refuses_to_change_the_log,
     rows_that_many_add_at_once_have_a_number_each,
+    a_row_with_the_highest_number_lets_others_in_and_hides_none,
 );
 
-fn people(store: &Store, role: Role) -> People {
-    PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), role))
+fn people(store: &Store, role: Role) -> OperatorQueries {
+    OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), role))
 }
 
 /// Adds a row to the log at this time.
-async fn add(people: &People, n: u32, now_ms: i64) {
+async fn add(people: &OperatorQueries, n: u32, now_ms: i64) {
     let new = NewToken {
         principal: Principal::everywhere(name(&format!("t{n}")), Role::Viewer),
         digest: {
@@ -37,7 +40,7 @@ async fn add(people: &People, n: u32, now_ms: i64) {
     assert!(matches!(made, TokenMaking::Made(_)), "{made:?}");
 }
 
-async fn ten(database: &Database) -> (Store, People) {
+async fn ten(database: &Database) -> (Store, OperatorQueries) {
     let store = database.store().await;
     let people = people(&store, Role::Admin);
     for n in 1..=10 {
@@ -47,7 +50,7 @@ async fn ten(database: &Database) -> (Store, People) {
 }
 
 /// The numbers of the rows, the newest first.
-async fn numbers(people: &People) -> Vec<i64> {
+async fn numbers(people: &OperatorQueries) -> Vec<i64> {
     people.audit(None, 200).await.unwrap().items.iter().map(|row| row.audit_seq).collect()
 }
 
@@ -124,4 +127,29 @@ async fn rows_that_many_add_at_once_have_a_number_each(database: &Database) {
         added.unwrap();
     }
     assert_eq!(numbers(&people(&stores[0], Role::Admin)).await.len(), 60);
+}
+
+/// A row of another program, or of a damaged file, with a number that leaves none for those after it.
+async fn a_row_with_the_highest_number_lets_others_in_and_hides_none(database: &Database) {
+    let (store, people) = ten(database).await;
+    for (number, next) in [(i64::MAX, 11), (i64::MAX - 1, 12), (1 << 62, 13)] {
+        let insert = format!(
+            "INSERT INTO audit_log (audit_seq, at_ms, actor, action, detail) VALUES ({number}, 1, 'eve', 'x', 'y')"
+        );
+        database.run(&insert).await.unwrap();
+        add(&people, u32::try_from(next).unwrap(), 1_000).await;
+        assert_eq!(numbers(&people).await.iter().find(|n| **n < 1_000), Some(&next));
+    }
+    let wanted: Vec<i64> = [i64::MAX, i64::MAX - 1, 1 << 62].into_iter().chain((1..=13).rev()).collect();
+    assert_eq!(numbers(&people).await, wanted);
+    // Page by page, too.
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = people.audit(before, 5).await.unwrap();
+        found.extend(page.items.iter().map(|row| row.audit_seq));
+        let Some(next) = page.next else { break };
+        before = Some(next.parse().unwrap());
+    }
+    assert_eq!(found, wanted);
+    drop(store);
 }

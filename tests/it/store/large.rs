@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use hooklatch_contract::MessageFilter;
 use hooklatch_core::types::MessageState;
-use hooklatch_store::{Cuts, Filter, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
+use hooklatch_store::{Cuts, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
 use super::retention::{counts, cuts, lease, round, run};
@@ -103,27 +104,30 @@ async fn messages(database: &Database, table: &str, first: i64, n: i64, step: i6
         .await;
 }
 
-async fn plan(database: &Database, sql: &str) -> String {
-    let rows: Vec<String> = if database.url.starts_with("sqlite") {
+/// The plan of the newest 50 messages of history that are done.
+async fn plan(database: &Database) -> String {
+    let is_sqlite = database.url.starts_with("sqlite");
+    let none = if is_sqlite { "'[]'" } else { "'{}'" };
+    let values = ["'done'", "NULL", "NULL", "0", none, "0", none, "9223372036854775807", "0", "50"];
+    let all = hooklatch_store::operator_statements();
+    let (_, sql) = all.iter().find(|(name, _)| *name == "messages of history").unwrap();
+    let sql = values.iter().enumerate().rev().fold((*sql).to_owned(), |sql, (before_n, value)| {
+        let n = before_n + 1;
+        let sql = if is_sqlite {
+            sql.replace(&format!("= ANY(${n})"), &format!("IN (SELECT value FROM json_each(${n}))"))
+        } else {
+            sql
+        };
+        sql.replace(&format!("${n}"), value)
+    });
+    let rows: Vec<String> = if is_sqlite {
         let mut db = SqliteConnection::connect(&database.url).await.unwrap();
         let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-        let query = sqlx::query(sql)
-            .bind(i64::MAX)
-            .bind("done")
-            .bind(None::<String>)
-            .bind(None::<String>)
-            .bind(50_i64);
-        query.fetch_all(&mut db).await.unwrap().iter().map(|row| row.get("detail")).collect()
+        sqlx::query(sql).fetch_all(&mut db).await.unwrap().iter().map(|row| row.get("detail")).collect()
     } else {
         let mut db = PgConnection::connect(&database.url).await.unwrap();
         let sql = AssertSqlSafe(format!("EXPLAIN (COSTS OFF) {sql}"));
-        let query = sqlx::query(sql)
-            .bind(i64::MAX)
-            .bind("done")
-            .bind(None::<String>)
-            .bind(None::<String>)
-            .bind(50_i64);
-        query.fetch_all(&mut db).await.unwrap().iter().map(|row| row.get(0)).collect()
+        sqlx::query(sql).fetch_all(&mut db).await.unwrap().iter().map(|row| row.get(0)).collect()
     };
     rows.join("\n")
 }
@@ -138,12 +142,12 @@ async fn lists_and_pruning_use_keys_at_any_size(database: &Database) {
     }
     messages(database, "outbox_queue", 1, 200_000, 1_024).await;
     run(database, "ANALYZE").await;
-    let plan = plan(database, hooklatch_store::list_statements()[1].1).await;
+    let plan = plan(database).await;
     let is_by_key = plan.contains("Index Scan Backward using outbox_finished_pkey")
-        || plan.contains("SEARCH q USING INTEGER PRIMARY KEY (rowid<?)");
+        || plan.contains("SEARCH q USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)");
     assert!(is_by_key && !plan.contains("Seq Scan on outbox") && !plan.contains("SCAN q"), "{plan}");
-    let done = Filter { state: Some(MessageState::Done), ..Filter::default() };
-    let listed = store.message_list(&done, None, 50).await.unwrap();
+    let done = MessageFilter { state: Some(MessageState::Done), ..MessageFilter::default() };
+    let listed = store.message_list(done, None, 50).await.unwrap();
     assert_eq!((listed.len(), listed[0].message_id.place()), (50, 39));
 
     let only_bodies = Cuts { ids_ms: 500, messages_ms: 500, ..cuts(50_000) };

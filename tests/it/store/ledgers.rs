@@ -3,7 +3,7 @@
 use hooklatch_contract::{EventTaker, LedgerWhat, SearchHit};
 use hooklatch_core::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
 use hooklatch_store::{
-    Candidate, CopyCount, LeaseWant, NewMessage, PeopleError, Rejection, SettleTo, Settlement, Store,
+    Candidate, CopyCount, LeaseWant, NewMessage, OperatorError, Rejection, SettleTo, Settlement, Store,
     Unsearched,
 };
 
@@ -132,7 +132,10 @@ async fn reading_content_is_audited(database: &Database) {
     let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
     let viewer = people(&store, Role::Viewer);
     viewer.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
-    assert!(matches!(viewer.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::Denied(Role::Reader))));
+    assert!(matches!(
+        viewer.event_body(&key("evt_1"), 5_000).await,
+        Err(OperatorError::Denied(Role::Reader))
+    ));
     assert_eq!(reads().await, 0);
     let reader = people(&store, Role::Reader);
     reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
@@ -141,14 +144,14 @@ async fn reading_content_is_audited(database: &Database) {
     let absent = key("absent");
     assert!(matches!(
         reader.event_ledger(&absent, 5_000, |_| EventTaker::Taken).await,
-        Err(PeopleError::NotFound)
+        Err(OperatorError::NotFound)
     ));
-    assert!(matches!(reader.event_body(&absent, 5_000).await, Err(PeopleError::NotFound)));
+    assert!(matches!(reader.event_body(&absent, 5_000).await, Err(OperatorError::NotFound)));
     for odd in ["", "a\0b", &"x".repeat(256)] {
         assert!(
             matches!(
                 reader.event_ledger(&key(odd), 5_000, |_| EventTaker::Taken).await,
-                Err(PeopleError::NotFound)
+                Err(OperatorError::NotFound)
             ),
             "{odd:?}"
         );
@@ -156,7 +159,7 @@ async fn reading_content_is_audited(database: &Database) {
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
     let pruned = reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
-    assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::NotFound)));
+    assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(OperatorError::NotFound)));
     assert_eq!(reads().await, 2, "nothing was seen");
 }
 
@@ -193,7 +196,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
             destinations: reach(destination),
             ..hooklatch_core::types::Principal::everywhere(name("bob"), Role::Reader)
         };
-        let bob = hooklatch_store::PeopleDoor::new(store.clone()).open(principal);
+        let bob = hooklatch_store::OperatorStore::new(store.clone()).open(principal);
         let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
         serde_json::to_string(&ledger.entries).unwrap()
     };

@@ -12,6 +12,7 @@ mod lifecycle;
 mod message;
 mod notes;
 mod operations;
+mod operations_changed;
 mod operator;
 mod parts;
 mod plans;
@@ -33,8 +34,8 @@ use hooklatch_core::types::{
 };
 use hooklatch_store::{
     AdmittedBatch, Answered, Candidate, Decide, Decision, EventPlace, EventQuery, EventRow, Latched,
-    LeasedMessage, NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, SettleTo, Settlement,
-    Store, StoreError, StoreSettings, Writes,
+    LeasedMessage, NewMessage, OperatorError, OperatorQueries, OperatorStore, Ordered, Plan, Refusal,
+    SettleTo, Settlement, Store, StoreError, StoreSettings, Writes,
 };
 use sha2::{Digest, Sha256};
 
@@ -182,7 +183,7 @@ pub(crate) async fn admit_at_once(
 }
 
 /// The store as an operator sees it whose word reaches everything.
-pub(crate) fn ops(store: &Store) -> People {
+pub(crate) fn ops(store: &Store) -> OperatorQueries {
     scoped(store, Role::Operator, None, None)
 }
 
@@ -192,12 +193,12 @@ pub(crate) fn scoped(
     role: Role,
     providers: Option<&[&str]>,
     destinations: Option<&[&str]>,
-) -> People {
+) -> OperatorQueries {
     let reach = |names: Option<&[&str]>| {
         names.map_or(Reach::All, |names| Reach::These(names.iter().map(|text| name(text)).collect()))
     };
     let (providers, destinations) = (reach(providers), reach(destinations));
-    PeopleDoor::new(store.clone()).open(Principal { name: name("ops"), role, providers, destinations })
+    OperatorStore::new(store.clone()).open(Principal { name: name("ops"), role, providers, destinations })
 }
 
 /// A request to decide at `now_ms`, about any version.
@@ -220,16 +221,16 @@ pub(crate) fn on_destination(destination: &str, act: PauseAct) -> Ordered {
 
 /// The result of an order, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….
 pub(crate) fn outcome_text<T>(
-    answer: Result<Answered<T>, PeopleError>,
+    answer: Result<Answered<T>, OperatorError>,
     changed: impl Fn(&T) -> String,
 ) -> String {
     match answer {
         Ok(answered) if answered.is_again => format!("again {}", changed(&answered.value)),
         Ok(answered) => changed(&answered.value),
-        Err(PeopleError::NotFound) => "not_found".to_owned(),
-        Err(PeopleError::Changed) => "other_version".to_owned(),
-        Err(PeopleError::Denied(role)) => format!("needs {}", role.as_str()),
-        Err(PeopleError::Refused(refusal)) => match refusal {
+        Err(OperatorError::NotFound) => "not_found".to_owned(),
+        Err(OperatorError::Changed) => "other_version".to_owned(),
+        Err(OperatorError::Denied(role)) => format!("needs {}", role.as_str()),
+        Err(OperatorError::Refused(refusal)) => match refusal {
             Refusal::NotAllowed { state } => format!("not_allowed {state}"),
             Refusal::StillOpen { messages_n } => format!("still_open {messages_n}"),
             Refusal::OtherCount { counted_n, .. } => format!("other_count {counted_n}"),
@@ -242,12 +243,12 @@ pub(crate) fn outcome_text<T>(
             Refusal::KeyReused => "key_reused".to_owned(),
             other => format!("{other:?}"),
         },
-        Err(PeopleError::Store(error)) => panic!("{error}"),
+        Err(OperatorError::Store(error)) => panic!("{error}"),
     }
 }
 
 /// Decides as this person; returns the result in words.
-pub(crate) async fn decide(people: &People, ordered: &Ordered, decision: &Decision<'_>) -> String {
+pub(crate) async fn decide(people: &OperatorQueries, ordered: &Ordered, decision: &Decision<'_>) -> String {
     outcome_text(people.decide(ordered, decision).await, |result| {
         format!("{} {}", result.outcome, result.messages_n)
     })

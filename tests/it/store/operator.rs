@@ -1,9 +1,9 @@
 //! Operators' decisions: applied once, recorded, and never against a worker's lease.
 
-use hooklatch_contract::{EventAct, IfMatch, MessageAct, PauseAct};
+use hooklatch_contract::{EventAct, IfMatch, MessageAct, MessageFilter, PauseAct};
 use hooklatch_core::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};
 use hooklatch_store::{
-    Decision, Filter, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
+    Decision, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
 };
 
 use super::{
@@ -236,15 +236,15 @@ async fn messages_are_listed_newest_first_page_by_page(database: &Database) {
     let ids = settle_some(&store, 3).await;
     let mut before = None;
     loop {
-        let page = store.message_list(&Filter::default(), before, 2).await.unwrap();
+        let page = store.message_list(MessageFilter::default(), before, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         before = Some(last.message_id);
         seen.extend(page.into_iter().map(|row| row.key));
     }
     let wanted: Vec<_> = (0..5).rev().map(|n| key(&format!("evt_{n}"))).collect();
     assert_eq!(seen, wanted);
-    let done = Filter { state: Some(MessageState::Done), ..Filter::default() };
-    let found = store.message_list(&done, None, 9).await.unwrap();
+    let done = MessageFilter { state: Some(MessageState::Done), ..MessageFilter::default() };
+    let found = store.message_list(done, None, 9).await.unwrap();
     let found: Vec<MessageId> = found.into_iter().map(|row| row.message_id).collect();
     assert_eq!(found, ids.into_iter().rev().collect::<Vec<_>>());
 }

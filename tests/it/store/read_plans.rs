@@ -66,8 +66,8 @@ const BIG: [&str; 9] = [
 /// it may look at.
 fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     let none = "NULL, NULL, NULL, NULL, NULL, NULL, 0, '{}'";
-    let page = |range: &str, filter: &str| format!("{range}, 10000, {filter}, 51");
-    let apart = |range: &str, filter: &str| format!("{range}, 2000, {filter}, 51");
+    let page = |range: &str, filter: &str| format!("{filter}, {range}, 10000, 51");
+    let apart = |range: &str, filter: &str| format!("{filter}, {range}, 2000, 51");
     let (newest, old) = ("-1, 9223372036854775807".to_owned(), format!("-1, {}", n / 2));
     let (newest, old) = (newest.as_str(), old.as_str());
     let mut all = vec![
@@ -109,10 +109,10 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             (none, "{held,dead}"),
             ("'rare', NULL, NULL, NULL, NULL, NULL, 0, '{}'", "{dead}"),
         ] {
-            let stuck = format!("{range}, 2000, {filter}, 51, '{states}'");
+            let stuck = format!("{filter}, {range}, 2000, 51, '{states}'");
             all.push(("event_page of stuck calls", stuck, 3_000.0));
         }
-        let open = format!("{range}, 2000, {none}, 51, '{{ready,waiting,leased}}'");
+        let open = format!("{none}, {range}, 2000, 51, '{{ready,waiting,leased}}'");
         all.push(("event_page of open calls", open, 3_000.0));
         all.push(("event_page_end of stuck calls", format!("{range}, 2000"), 2_100.0));
         all.push(("event_page_end of open calls", format!("{range}, 2000"), 2_100.0));
@@ -120,7 +120,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     for range in [newest, old] {
         all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
     }
-    let count = |filter: &str| format!("{newest}, 100001, {filter}");
+    let count = |filter: &str| format!("{filter}, {newest}, 100001");
     all.push(("event_count", count("'p1', NULL, 'handled', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
     all.push(("event_count of a state", count("NULL, NULL, 'failed', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
     all.push((
@@ -185,46 +185,34 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     all.push(("search open keys", "5000".to_owned(), 5_100.0));
     all.push(("search finished keys", "5000".to_owned(), 5_100.0));
     // What an operation would act on: 100,001 rows at most, and no further than what is open where that is what is looked for.
-    let any = "NULL, NULL, NULL, NULL, NULL, 1, '{}'";
+    let any = "NULL, NULL, NULL, 0, '{}'";
     let whole = f64::from(i32::try_from(n).unwrap());
     let (one, some) = ((n - 90_000) * 1_024, listed(n - 90_000));
     let some_messages =
         (n - 90_000..n - 89_949).map(|n| (n * 1_024).to_string()).collect::<Vec<_>>().join(",");
     for (name, values, rows_n_max) in [
-        (
-            "stuck messages",
-            "100001, 'dead', 'billing', NULL, NULL, NULL, 1, '{}', 1, '{}'".to_owned(),
-            6_000.0,
-        ),
-        (
-            "stuck messages",
-            "100001, 'held', NULL, 'rare', NULL, NULL, 0, '{rare}', 0, '{billing}'".to_owned(),
-            6_000.0,
-        ),
-        (
-            "moving messages",
-            "100001, 'ready', 'billing', NULL, NULL, NULL, 1, '{}', 1, '{}'".to_owned(),
-            51_000.0,
-        ),
-        ("waiting events", format!("100001, 'failed', {any}"), 20_100.0),
+        ("stuck messages", "'dead', NULL, NULL, 0, '{}', 1, '{billing}', 100001".to_owned(), 6_000.0),
+        ("stuck messages", "'held', NULL, NULL, 1, '{rare}', 1, '{billing}', 100001".to_owned(), 6_000.0),
+        ("moving messages", "'ready', NULL, NULL, 0, '{}', 1, '{billing}', 100001".to_owned(), 51_000.0),
+        ("waiting events", format!("NULL, NULL, 'failed', {any}, 100001"), 20_100.0),
         (
             "waiting events",
-            "100001, 'failed', 'rare', NULL, NULL, NULL, NULL, 0, '{rare}'".to_owned(),
+            "'rare', NULL, 'failed', NULL, NULL, NULL, 1, '{rare}', 100001".to_owned(),
             20_100.0,
         ),
         (
             "events of an object",
-            "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(),
+            "NULL, NULL, 'handled', 'in_7', NULL, NULL, 0, '{}', 100001".to_owned(),
             200.0,
         ),
-        ("events with calls", format!("100001, 'handled', {any}, '{{{some}}}'"), 120.0),
+        ("events with calls", format!("NULL, NULL, 'handled', {any}, 100001, '{{{some}}}'"), 120.0),
         // As many of them as there may be; of a rare provider, all of history, once.
         (
             "settled events",
-            "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(),
+            "'p1', NULL, 'handled', NULL, NULL, NULL, 0, '{}', 100001".to_owned(),
             whole * 0.6,
         ),
-        ("settled events", "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
+        ("settled events", "'rare', NULL, 'handled', NULL, NULL, NULL, 0, '{}', 100001".to_owned(), whole),
     ] {
         let name: &'static str = operation_sets().iter().find(|one| one.ends_with(name)).unwrap();
         all.push((name, values, rows_n_max));

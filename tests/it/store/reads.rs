@@ -3,7 +3,7 @@
 use hooklatch_contract::{EventFilter, EventTaker, EventView, Page};
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
 use hooklatch_store::{
-    Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store, Unsearched,
+    Candidate, EventPlace, EventQuery, OperatorError, OperatorQueries, OperatorStore, Store, Unsearched,
 };
 
 use super::{admit, event, key, message, name};
@@ -22,13 +22,13 @@ on_both!(
 /// Long after everything that these tests let happen.
 pub(super) const LATER_MS: i64 = 10_000_000_000;
 
-pub(crate) fn people(store: &Store, role: Role) -> People {
-    PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), role))
+pub(crate) fn people(store: &Store, role: Role) -> OperatorQueries {
+    OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), role))
 }
 
-fn scoped(store: &Store, providers: &[&str], destinations: &[&str]) -> People {
+fn scoped(store: &Store, providers: &[&str], destinations: &[&str]) -> OperatorQueries {
     let these = |names: &[&str]| Reach::These(names.iter().map(|one| name(one)).collect());
-    PeopleDoor::new(store.clone()).open(Principal {
+    OperatorStore::new(store.clone()).open(Principal {
         name: name("bob"),
         role: Role::Reader,
         providers: these(providers),
@@ -58,7 +58,7 @@ fn ids(page: &Page<EventView>) -> Vec<String> {
 }
 
 /// All pages, one after the other.
-async fn all(people: &People, filter: &EventFilter, limit: u32) -> Vec<String> {
+async fn all(people: &OperatorQueries, filter: &EventFilter, limit: u32) -> Vec<String> {
     let (mut found, mut next) = (Vec::new(), None);
     loop {
         let page = people.event_page(query(filter, next.as_ref(), limit), LATER_MS).await.unwrap();
@@ -222,13 +222,13 @@ async fn out_of_scope_records_are_not_found(database: &Database) {
     let page = bob.event_page(query(&filter, None, 10), LATER_MS).await.unwrap();
     assert_eq!(page.items.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
     let asked = EventFilter { provider: Some("adyen".to_owned()), ..filter.clone() };
-    assert!(matches!(bob.event_page(query(&asked, None, 10), LATER_MS).await, Err(PeopleError::NotFound)));
-    assert!(matches!(bob.event_count(asked).await, Err(PeopleError::NotFound)));
+    assert!(matches!(bob.event_page(query(&asked, None, 10), LATER_MS).await, Err(OperatorError::NotFound)));
+    assert!(matches!(bob.event_count(asked).await, Err(OperatorError::NotFound)));
     assert!(matches!(
         bob.event_ledger(&adyen, LATER_MS, |_| EventTaker::Taken).await,
-        Err(PeopleError::NotFound)
+        Err(OperatorError::NotFound)
     ));
-    assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(PeopleError::NotFound)));
+    assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(OperatorError::NotFound)));
     let minutes = bob.statistics(None, 60, 2_000).await.unwrap().minutes;
     assert_eq!(minutes.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
     let found = bob.search("evt_1", &Unsearched::default(), LATER_MS).await.unwrap();

@@ -3,7 +3,7 @@
 use hooklatch_contract::{EventAct, SearchHit, SearchView};
 use hooklatch_core::seal::{KeyRing, SealKey};
 use hooklatch_core::types::{EventKey, IncomingEvent, Role};
-use hooklatch_store::{Latched, People, ResealPlace, SealedTable, Store, Unsearched};
+use hooklatch_store::{Latched, OperatorQueries, ResealPlace, SealedTable, Store, Unsearched};
 
 use super::reads::{LATER_MS, people};
 use super::{admit, admit_at_once, decide, decision_at, event, name, on_event, ops, scoped};
@@ -23,12 +23,12 @@ fn with_ids(event_id: &str, body: &str, ids: &[&str]) -> IncomingEvent {
     IncomingEvent { search_ids: ids.iter().map(|id| (*id).to_owned()).collect(), ..event(event_id, body) }
 }
 
-async fn search(people: &People, id: &str) -> SearchView {
+async fn search(people: &OperatorQueries, id: &str) -> SearchView {
     people.search(id, &Unsearched::default(), LATER_MS).await.unwrap()
 }
 
 /// The events that are found, each as what: `inside evt_1`.
-async fn found(people: &People, id: &str) -> Vec<String> {
+async fn found(people: &OperatorQueries, id: &str) -> Vec<String> {
     let describe = |hit: &SearchHit| match hit {
         SearchHit::EventId { event } => format!("id {}", event.event_id),
         SearchHit::SearchId { event } => format!("inside {}", event.event_id),

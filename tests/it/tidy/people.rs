@@ -1,11 +1,11 @@
-//! The rule of `crates/operator/src/http/api`: it reaches the store through `People` alone, which checks roles and
+//! The rule of `crates/operator/src/http/api`: it reaches the store through `OperatorQueries` alone, which checks roles and
 //! scopes.
 
 use std::collections::BTreeSet;
 
 use super::{code, files, nothing};
 
-/// What the API's routes must not name: they reach the store through `People`, which checks roles and scopes.
+/// What the API's routes must not name: they reach the store through `OperatorQueries`, which checks roles and scopes.
 const NOT_IN_ROUTES: [&str; 4] = ["Store", "store:", ".store", ".parts"];
 
 #[test]
@@ -22,13 +22,13 @@ fn routes_reach_the_store_through_people_alone() {
     {
         assert!(NOT_IN_ROUTES.iter().any(|word| names(line, word)), "{line}");
     }
-    for line in ["use hooklatch_store::People;", "StoreError", "stored_text(&reason)"] {
+    for line in ["use hooklatch_store::OperatorQueries;", "StoreError", "stored_text(&reason)"] {
         assert!(!NOT_IN_ROUTES.iter().any(|word| *word != "store:" && names(line, word)), "{line}");
     }
     let mut strays = BTreeSet::new();
     for (name, text) in files("crates/operator/src/http/api", ".rs") {
         for line in code(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
-            let line = line.replace("store::", "").replace("PeopleError::Store", "");
+            let line = line.replace("store::", "").replace("OperatorError::Store", "");
             if NOT_IN_ROUTES.iter().any(|word| names(&line, word)) {
                 strays.insert(name.clone());
             }

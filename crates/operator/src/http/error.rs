@@ -14,7 +14,7 @@ use hooklatch_core::plain;
 use hooklatch_core::types::{KeyMistake, ProblemCode, Role};
 use hooklatch_receive::ReceiveError;
 use hooklatch_receive::admit::AdmitError;
-use hooklatch_store::{PeopleError, Refusal, StoreError};
+use hooklatch_store::{OperatorError, Refusal, StoreError};
 use hooklatch_verify::spec::EventMethod;
 
 /// An error as a client sees it.
@@ -258,14 +258,14 @@ fn damaged_detail(error: &StoreError) -> String {
     )
 }
 
-impl From<PeopleError> for Problem {
-    fn from(error: PeopleError) -> Self {
+impl From<OperatorError> for Problem {
+    fn from(error: OperatorError) -> Self {
         match error {
-            PeopleError::Denied(role) => Self::denied(role),
-            PeopleError::NotFound => Self::NOT_FOUND,
-            PeopleError::Changed => Self::CHANGED,
-            PeopleError::Refused(refusal) => refusal.into(),
-            PeopleError::Store(error) => error.into(),
+            OperatorError::Denied(role) => Self::denied(role),
+            OperatorError::NotFound => Self::NOT_FOUND,
+            OperatorError::Changed => Self::CHANGED,
+            OperatorError::Refused(refusal) => refusal.into(),
+            OperatorError::Store(error) => error.into(),
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::db::DbResult;
 use crate::db::limit::limited;
 use crate::db::postgres::Postgres;
 use crate::db::warnings::refused_with_warning;
-use crate::look::search_block;
 use crate::message::{InitialLease, NewMessage};
+use crate::queries::search_block;
 use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::IncomingEvent;
 

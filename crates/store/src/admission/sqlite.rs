@@ -14,8 +14,8 @@ use crate::db::sqlite::Sqlite;
 use crate::db::{DbError, DbResult, StoreError};
 use crate::event::Latched;
 use crate::lane;
-use crate::look::search_block;
 use crate::message::NewMessage;
+use crate::queries::search_block;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::IncomingEvent;
 

@@ -1,7 +1,7 @@
 //! Decisions about destinations and providers: paused, and resumed; and what admission needs to know of pauses.
 
-use super::types::{Deciding, Refusal, Verdict};
-use crate::db::{DbResult, Executor, Row, StoreError};
+use super::{Deciding, Refusal, Verdict};
+use crate::db::{DbResult, Executor, Row, StoreError, Value};
 use crate::handle::Store;
 use hooklatch_contract::{OrderResult, PauseAct, pause_tag};
 use hooklatch_core::times::rfc3339;
@@ -18,36 +18,40 @@ pub(crate) enum Pausable {
     Provider,
 }
 
-/// The statements about one of them: the pause that there is, a new one, another end of one, and its end. `$1` is the
-/// name.
-struct PauseSql {
-    get: &'static str,
-    insert: &'static str,
-    update: &'static str,
-    end: &'static str,
-}
+impl Pausable {
+    /// Table, key, and condition of a pause that lasts.
+    fn table(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Destination => ("destination_pauses", "destination", ""),
+            Self::Provider => ("provider_pauses", "provider", " AND ended_at_ms IS NULL"),
+        }
+    }
 
-const DESTINATION: PauseSql = PauseSql {
-    get: "/* pause_decide */ SELECT actor, paused_at_ms, until_ms FROM destination_pauses
-          WHERE destination = $1 FOR UPDATE",
-    insert: "/* pause_decide */ INSERT INTO destination_pauses (destination, actor, reason, paused_at_ms, until_ms)
-             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-    update: "/* pause_decide */ UPDATE destination_pauses SET actor = $2, reason = $3, paused_at_ms = $4, until_ms = $5
-             WHERE destination = $1",
-    end: "/* pause_decide */ DELETE FROM destination_pauses WHERE destination = $1",
-};
-const PROVIDER: PauseSql = PauseSql {
-    get: "/* pause_decide */ SELECT actor, paused_at_ms, until_ms FROM provider_pauses
-          WHERE provider = $1 AND ended_at_ms IS NULL FOR UPDATE",
-    insert: "/* pause_decide */ INSERT INTO provider_pauses (provider, actor, reason, paused_at_ms, until_ms)
-             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (provider) DO UPDATE
-             SET actor = excluded.actor, reason = excluded.reason, paused_at_ms = excluded.paused_at_ms,
-                 until_ms = excluded.until_ms, ended_at_ms = NULL
-             WHERE provider_pauses.ended_at_ms IS NOT NULL",
-    update: "/* pause_decide */ UPDATE provider_pauses SET actor = $2, reason = $3, paused_at_ms = $4, until_ms = $5
-             WHERE provider = $1",
-    end: "/* pause_decide */ UPDATE provider_pauses SET ended_at_ms = $2 WHERE provider = $1 AND ended_at_ms IS NULL",
-};
+    /// Writes a pause: a new one, or another end of one that lasts. `$1` is the name.
+    fn write_sql(self, is_new: bool) -> String {
+        let (table, key, _) = self.table();
+        if !is_new {
+            return format!(
+                "/* pause_decide */ UPDATE {table} SET actor = $2, reason = $3, paused_at_ms = $4, until_ms = $5
+                 WHERE {key} = $1"
+            );
+        }
+        // The row of a provider stays when its pause has ended.
+        let conflict = match self {
+            Self::Destination => "DO NOTHING",
+            Self::Provider => {
+                "(provider) DO UPDATE
+                 SET actor = excluded.actor, reason = excluded.reason, paused_at_ms = excluded.paused_at_ms,
+                     until_ms = excluded.until_ms, ended_at_ms = NULL
+                 WHERE provider_pauses.ended_at_ms IS NOT NULL"
+            }
+        };
+        format!(
+            "/* pause_decide */ INSERT INTO {table} ({key}, actor, reason, paused_at_ms, until_ms)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT {conflict}"
+        )
+    }
+}
 
 /// What admission needs to know of a provider that is paused, or was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,38 +84,35 @@ pub(crate) async fn pause_decide(
     (act, until_ms): (PauseAct, Option<UnixMs>),
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OrderResult>> {
-    let sql = match what {
-        Pausable::Destination => &DESTINATION,
-        Pausable::Provider => &PROVIDER,
-    };
-    let pause = get(db, sql, name).await?;
-    if !deciding.if_match.admits(&pause.tag()) {
+    let (before, tag) = get(db, what, name).await?;
+    if !deciding.if_match.admits(&tag) {
         return Ok(Err(Refusal::Changed));
     }
     if until_ms.is_some_and(|until_ms| until_ms <= deciding.now_ms) {
         return Ok(Err(Refusal::EndPassed));
     }
-    let name_value = || name.as_str().into();
-    let changed_n = match (act, pause.0) {
-        (PauseAct::Pause, Some((_, _, until_before_ms))) if until_before_ms == until_ms => 0,
-        (PauseAct::Pause, before) => {
-            let values = [
-                name_value(),
-                deciding.who.name.as_str().into(),
-                deciding.reason.as_str().into(),
-                deciding.now_ms.into(),
-                until_ms.into(),
-            ];
-            db.execute(if before.is_some() { sql.update } else { sql.insert }, &values).await?
+    let mut values: Vec<Value> = vec![name.as_str().into()];
+    let changed_n = match act {
+        PauseAct::Pause if before == Some(until_ms) => 0,
+        PauseAct::Pause => {
+            values.extend([deciding.who.name.as_str().into(), deciding.reason.as_str().into()]);
+            values.extend([deciding.now_ms.into(), until_ms.into()]);
+            db.execute(what.write_sql(before.is_none()), &values).await?
         }
-        (PauseAct::Resume, _) => match what {
-            Pausable::Destination => db.execute(sql.end, &[name_value()]).await?,
-            Pausable::Provider => db.execute(sql.end, &[name_value(), deciding.now_ms.into()]).await?,
-        },
+        PauseAct::Resume if what == Pausable::Destination => {
+            let sql = "/* pause_decide */ DELETE FROM destination_pauses WHERE destination = $1";
+            db.execute(sql, &values).await?
+        }
+        PauseAct::Resume => {
+            let sql = "/* pause_decide */ UPDATE provider_pauses SET ended_at_ms = $2
+                       WHERE provider = $1 AND ended_at_ms IS NULL";
+            values.push(deciding.now_ms.into());
+            db.execute(sql, &values).await?
+        }
     };
     if changed_n == 0 {
         // An operator may have paused it since it was read: there was no row to lock.
-        let is_admitted = deciding.if_match.admits(&get(db, sql, name).await?.tag());
+        let is_admitted = deciding.if_match.admits(&get(db, what, name).await?.1);
         let state = if act == PauseAct::Pause { "paused" } else { "running" };
         return Ok(Err(if is_admitted { Refusal::NotAllowed { state } } else { Refusal::Changed }));
     }
@@ -133,71 +134,72 @@ pub(crate) fn action(what: Pausable, act: PauseAct) -> &'static str {
     }
 }
 
+/// The end of a pause that lasts, whose row is locked, if there is one; and the version of what is decided about.
+async fn get(
+    db: &mut Executor<'_>,
+    what: Pausable,
+    name: &Name,
+) -> DbResult<(Option<Option<UnixMs>>, String)> {
+    let (table, key, is_lasting) = what.table();
+    let sql = format!(
+        "/* pause_decide */ SELECT actor, paused_at_ms, until_ms FROM {table} WHERE {key} = $1{is_lasting} FOR UPDATE"
+    );
+    let Some(row) = db.fetch_optional(sql, &[name.as_str().into()]).await? else {
+        return Ok((None, pause_tag(None)));
+    };
+    let tag = pause_tag(Some((row.text("actor")?.as_str(), row.int("paused_at_ms")?)));
+    Ok((Some(row.int_or_null("until_ms")?), tag))
+}
+
 impl Store {
     /// Resumes the destinations and providers whose pause had its end by now.
     pub async fn pauses_end(&self, now_ms: UnixMs) -> Result<PausesEnded, StoreError> {
-        together!(self.pauses_end(now_ms))
+        together!(self, writer, "pauses_end", |db| {
+            let mut ended = PausesEnded::default();
+            for (sql, names) in [
+                (
+                    "/* pauses_end */ DELETE FROM destination_pauses WHERE until_ms <= $1 RETURNING destination AS name",
+                    &mut ended.destinations,
+                ),
+                (
+                    "/* pauses_end */ UPDATE provider_pauses SET ended_at_ms = until_ms
+                     WHERE until_ms <= $1 AND ended_at_ms IS NULL RETURNING provider AS name",
+                    &mut ended.providers,
+                ),
+            ] {
+                let rows = db.fetch(sql, &[now_ms.into()]).await?;
+                *names = rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?;
+            }
+            Ok(ended)
+        })
     }
 
     /// Every provider that is paused or was once.
     pub async fn provider_pauses(&self, now_ms: UnixMs) -> Result<Vec<ProviderPause>, StoreError> {
-        alone!(self.reader.provider_pauses(now_ms))
-    }
-}
-
-async fn pauses_end(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<PausesEnded> {
-    let sql =
-        "/* pauses_end */ DELETE FROM destination_pauses WHERE until_ms <= $1 RETURNING destination AS name";
-    let destinations = names(db, sql, now_ms).await?;
-    let sql = "/* pauses_end */ UPDATE provider_pauses SET ended_at_ms = until_ms
-               WHERE until_ms <= $1 AND ended_at_ms IS NULL RETURNING provider AS name";
-    Ok(PausesEnded { destinations, providers: names(db, sql, now_ms).await? })
-}
-
-async fn names(db: &mut Executor<'_>, sql: &'static str, now_ms: UnixMs) -> DbResult<Vec<String>> {
-    db.fetch(sql, &[now_ms.into()]).await?.iter().map(|row| row.text("name")).collect()
-}
-
-/// The pauses, and how many events wait that are due and were never dispatched: all of those are from before its end, or
-/// queue behind them.
-const PROVIDER_PAUSES: &str = "/* provider_pauses */ SELECT p.provider, p.actor, p.reason, p.ended_at_ms,
-         (SELECT COUNT(*) FROM (SELECT 1 FROM processed_webhook_events e
-              WHERE p.ended_at_ms > $2 AND e.provider = p.provider AND e.state = 'retry' AND e.due_at_ms <= $1
-                AND e.attempts_n = 0
-              LIMIT 1) waiting) AS waiting_n
-     FROM provider_pauses p ORDER BY p.provider LIMIT 1000";
-
-async fn provider_pauses(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<ProviderPause>> {
-    let values = [now_ms.into(), now_ms.saturating_sub(QUEUED_MS_MAX).into()];
-    let pause = |row: &Row| {
-        let ended_at_ms = row.int_or_null("ended_at_ms")?;
-        Ok(ProviderPause {
-            provider: row.text("provider")?,
-            actor: row.text("actor")?,
-            reason: row.text("reason")?,
-            ended_at_ms,
-            is_holding: ended_at_ms.is_none() || row.int("waiting_n")? > 0,
+        // How many events wait that are due and were never dispatched: all of those are from before its end, or queue
+        // behind them.
+        let sql = "/* provider_pauses */ SELECT p.provider, p.actor, p.reason, p.ended_at_ms,
+                 (SELECT COUNT(*) FROM (SELECT 1 FROM processed_webhook_events e
+                      WHERE p.ended_at_ms > $2 AND e.provider = p.provider AND e.state = 'retry' AND e.due_at_ms <= $1
+                        AND e.attempts_n = 0
+                      LIMIT 1) waiting) AS waiting_n
+             FROM provider_pauses p ORDER BY p.provider LIMIT 1000";
+        alone!(self, reader, "provider_pauses", |db| {
+            let rows = db.fetch(sql, &[now_ms.into(), now_ms.saturating_sub(QUEUED_MS_MAX).into()]).await?;
+            rows.iter().map(provider_pause).collect()
         })
-    };
-    db.fetch(PROVIDER_PAUSES, &values).await?.iter().map(pause).collect()
-}
-
-/// A pause: by whom, since when, until when; `None` where there is none.
-struct LockedPause(Option<(String, UnixMs, Option<UnixMs>)>);
-
-impl LockedPause {
-    /// The version of what is decided about.
-    fn tag(&self) -> String {
-        pause_tag(self.0.as_ref().map(|(actor, paused_at_ms, _)| (actor.as_str(), *paused_at_ms)))
     }
 }
 
-/// The pause of what is decided about, locked if there is one.
-async fn get(db: &mut Executor<'_>, sql: &PauseSql, name: &Name) -> DbResult<LockedPause> {
-    let Some(row) = db.fetch_optional(sql.get, &[name.as_str().into()]).await? else {
-        return Ok(LockedPause(None));
-    };
-    Ok(LockedPause(Some((row.text("actor")?, row.int("paused_at_ms")?, row.int_or_null("until_ms")?))))
+fn provider_pause(row: &Row) -> DbResult<ProviderPause> {
+    let ended_at_ms = row.int_or_null("ended_at_ms")?;
+    Ok(ProviderPause {
+        provider: row.text("provider")?,
+        actor: row.text("actor")?,
+        reason: row.text("reason")?,
+        ended_at_ms,
+        is_holding: ended_at_ms.is_none() || row.int("waiting_n")? > 0,
+    })
 }
 
 #[cfg(test)]

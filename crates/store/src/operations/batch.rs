@@ -1,12 +1,10 @@
-//! One batch of an operation, in one transaction under the lock of the operation's row.
-//!
-//! The acts of a batch: on each row of it, or the reason why a row is skipped.
+//! One batch of an operation, in one transaction under the lock of the operation's row: the acts on its rows, or the
+//! reasons why rows are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::preview::settle_results;
-use super::steps::Steps;
-use super::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
+use super::steps::{Steps, settle_results};
+use super::{ACTOR, OperationRow, OperationStep, operations_sql};
 use crate::audit::{AuditEntry, append};
 use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::decision::{Deciding, Refusal, event_decide, messages_act_on};
@@ -19,7 +17,15 @@ use hooklatch_core::types::{MessageState, Name, Principal, Reach, Role, UnixMs};
 impl Store {
     /// The running operations, those first that have waited longest for a batch, and those whose approval has expired.
     pub async fn operations_running(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
-        alone!(self.reader.operations_running(now_ms))
+        alone!(self, reader, "operations_running", |db| {
+            let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
+                       ORDER BY stepped_at_ms, operation_id LIMIT 100";
+            let mut rows = db.fetch(sql, &[]).await?;
+            let sql = "/* operations_running */ SELECT operation_id FROM operations
+                       WHERE finished_at_ms IS NULL AND state = 'waiting' AND expires_at_ms <= $1 LIMIT 100";
+            rows.extend(db.fetch(sql, &[now_ms.into()]).await?);
+            rows.iter().map(|row| row.text("operation_id")).collect()
+        })
     }
 
     /// Acts on the next rows of an operation, at most `rows_n`, and no more than its steps allow: their acts, marks and
@@ -42,16 +48,6 @@ impl Store {
     }
 }
 
-async fn operations_running(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
-    let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
-               ORDER BY stepped_at_ms, operation_id LIMIT 100";
-    let running = db.fetch(sql, &[]).await?;
-    let sql = "/* operations_running */ SELECT operation_id FROM operations
-               WHERE finished_at_ms IS NULL AND state = 'waiting' AND expires_at_ms <= $1 LIMIT 100";
-    let expired = db.fetch(sql, &[now_ms.into()]).await?;
-    running.iter().chain(&expired).map(|row| row.text("operation_id")).collect()
-}
-
 async fn operation_step(
     db: &mut Executor<'_>,
     operation_id: &str,
@@ -59,22 +55,23 @@ async fn operation_step(
     is_passing_by: bool,
     now_ms: UnixMs,
 ) -> DbResult<Option<OperationStep>> {
-    let sql = operation_rows_sql!(
+    let sql = operations_sql(
         "operation_step",
         "WHERE operation_id = $1 AND (state = 'running' OR (state = 'waiting' AND expires_at_ms <= $2))
-         FOR UPDATE SKIP LOCKED"
+         FOR UPDATE SKIP LOCKED",
     );
     let Some(row) = db.fetch_optional(sql, &[operation_id.into(), now_ms.into()]).await? else {
         return Ok(None);
     };
     let mut row = OperationRow::of(&row)?;
     if row.view.state == OperationState::Waiting {
-        return expire(db, &row, now_ms).await.map(Some);
+        let note = "it was not approved in time; nothing was done";
+        return stop(db, &row, note, now_ms).await.map(Some);
     }
     let rows_n = if is_passing_by { 1 } else { rows_n };
     let rows_n = match allowed(db, &mut row, rows_n, now_ms).await? {
         Ok(rows_n) => rows_n,
-        Err(note) => return stop(db, &row, note, now_ms).await.map(Some),
+        Err(note) => return stop(db, &row, &note, now_ms).await.map(Some),
     };
     let passed_n = i64::try_from(row.passed_n()).unwrap_or(i64::MAX);
     let sql = "/* operation_step */ SELECT row_n, subject_id FROM operation_rows
@@ -147,7 +144,7 @@ fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
+pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("operation_moved messages", MOVED_MESSAGES),
     ("operation_moved sent messages", SENT_MESSAGES),
     ("operation_moved events", MOVED_EVENTS),
@@ -181,7 +178,7 @@ async fn allowed(
     let allowed_n = steps.allowed_n(passed_n, now_ms.saturating_sub(row.stepped_at_ms), rows_n);
     if results.good_n + results.failed_n > 0 {
         let sql = "/* operation_step */ UPDATE operations SET steps = $2 WHERE operation_id = $1";
-        db.execute(sql, &[row.view.operation_id.as_str().into(), kept(&steps)]).await?;
+        db.execute(sql, &[row.view.operation_id.as_str().into(), steps_text(&steps)]).await?;
     }
     row.steps = Some(steps);
     // When no row is left to hold back, the failure is only reported.
@@ -191,42 +188,29 @@ async fn allowed(
     })
 }
 
-fn kept(steps: &Steps) -> Value {
+fn steps_text(steps: &Steps) -> Value {
     serde_json::to_string(steps).ok().into()
 }
 
-/// Stops an operation of which too many calls failed.
+/// Stops an operation of which too many calls failed; one that was not approved in time is over.
 async fn stop(
     db: &mut Executor<'_>,
     row: &OperationRow,
-    note: String,
+    note: &str,
     now_ms: UnixMs,
 ) -> DbResult<OperationStep> {
-    let sql =
-        "/* operation_step */ UPDATE operations SET state = 'stopped', note = $2 WHERE operation_id = $1";
-    db.execute(sql, &[row.view.operation_id.as_str().into(), note.as_str().into()]).await?;
-    append(db, now_ms, &[record(row, "operation_stop", &note)]).await?;
-    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
-}
-
-/// Ends an operation that was not approved in time.
-async fn expire(db: &mut Executor<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
-    let note = "it was not approved in time; nothing was done";
-    let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
+    let is_over = row.view.state == OperationState::Waiting;
+    let (state, action) =
+        if is_over { ("cancelled", "operation_expire") } else { ("stopped", "operation_stop") };
+    let sql = "/* operation_step */ UPDATE operations SET state = $2, note = $3, finished_at_ms = $4
                WHERE operation_id = $1";
-    db.execute(sql, &[row.view.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;
-    append(db, now_ms, &[record(row, "operation_expire", note)]).await?;
-    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: true, stopped: None })
-}
-
-fn record(row: &OperationRow, action: &'static str, note: &str) -> AuditEntry {
-    AuditEntry {
-        actor: ACTOR.to_owned(),
-        action,
-        operation_id: Some(row.view.operation_id.clone()),
-        detail: format!("after {} of {}: {note}", row.passed_n(), row.view.total_n),
-        ..AuditEntry::default()
-    }
+    let id = &row.view.operation_id;
+    db.execute(sql, &[id.into(), state.into(), note.into(), is_over.then_some(now_ms).into()]).await?;
+    let detail = format!("after {} of {}: {note}", row.passed_n(), row.view.total_n);
+    let record = AuditEntry { operation_id: Some(id.clone()), ..AuditEntry::new(ACTOR, action, detail) };
+    append(db, now_ms, &[record]).await?;
+    let stopped = Some(note.to_owned()).filter(|_| !is_over);
+    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over, stopped })
 }
 
 /// Who ordered it, with the rights of that time.
@@ -287,7 +271,7 @@ async fn mark(
         number(skipped_n).into(),
         now_ms.into(),
         i64::from(is_over).into(),
-        steps.as_ref().map_or(Value::from(None::<String>), kept),
+        steps.as_ref().map_or(Value::from(None::<String>), steps_text),
     ];
     db.execute(sql, &values).await?;
     Ok(OperationStep { changed_n, skipped_n, is_over, stopped: None })
@@ -295,19 +279,19 @@ async fn mark(
 
 /// A row of a set: its number in it, and that of its message or event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SetRow {
-    pub(super) row_n: i64,
-    pub(super) subject_id: i64,
+struct SetRow {
+    row_n: i64,
+    subject_id: i64,
 }
 
 /// Result of a batch: by outcome and state, the rows.
-pub(super) type Outcomes = BTreeMap<(&'static str, Option<&'static str>), Vec<i64>>;
+type Outcomes = BTreeMap<(&'static str, Option<&'static str>), Vec<i64>>;
 
 /// The outcome of rows that were acted on.
-pub(super) const CHANGED: &str = "changed";
+const CHANGED: &str = "changed";
 
 /// Acts on messages, all at once.
-pub(super) async fn on_messages(
+async fn on_messages(
     db: &mut Executor<'_>,
     rows: &[SetRow],
     act: MessageAct,
@@ -337,7 +321,7 @@ async fn states_of(db: &mut Executor<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i6
 }
 
 /// Acts on events, one after the other.
-pub(super) async fn on_events(
+async fn on_events(
     db: &mut Executor<'_>,
     rows: &[SetRow],
     act: EventAct,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Cuts, OldRows, PrunedKind};
 use crate::audit;
 use crate::db::{DbResult, Executor, Row};
-use crate::look::{search_blocks, search_ids_delete};
+use crate::queries::{search_blocks, search_ids_delete};
 use hooklatch_core::types::{MessageId, UnixMs};
 
 /// States of events that wait for an operator, with everything that is kept of them.
@@ -307,7 +307,7 @@ async fn delete_numbers(
     let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
     if let Some(newest) = gone.iter().max() {
         if kind == PrunedKind::Bodies {
-            let sql = search_ids_delete!("prune_delete");
+            let sql = search_ids_delete("prune_delete");
             db.execute(sql, &[search_blocks(&gone).into(), gone.into()]).await?;
         } else {
             db.execute(PRUNED_TO, &[MessageId::from_column(*newest).event_seq().into()]).await?;

@@ -22,7 +22,7 @@ use hooklatch_contract::{
 };
 use hooklatch_core::types::{EventKey, IdempotencyKey, MessageId, Name, UnixMs};
 use hooklatch_receive::idempotency::fingerprint;
-use hooklatch_store::{Answered, Decision, OperationAct, Ordered, PeopleError, StoreError};
+use hooklatch_store::{Answered, Decision, OperationAct, OperatorError, Ordered, StoreError};
 
 /// A request to decide: its caller, and its content.
 pub(super) struct DecisionRequest {
@@ -91,8 +91,8 @@ fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -> Response 
 }
 
 /// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
-fn busy(error: PeopleError) -> Problem {
-    if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
+fn busy(error: OperatorError) -> Problem {
+    if !matches!(error, OperatorError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
         return Problem::from(error);
     }
     Problem::KEY_IN_USE

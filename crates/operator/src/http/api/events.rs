@@ -217,7 +217,7 @@ pub(super) async fn make_test_events(caller: Caller, Path(name): Path<String>, r
         return Err(Problem::bad_request("`type` must be a text of 1 to 255 characters"));
     }
     let name = path_name(&name)?;
-    people.reaches_provider(&name)?;
+    people.needs_provider(name.as_str())?;
     // Its body is invented: who reaches some destinations has none of the others called with it.
     if order.route && people.principal().destinations.names().is_some() {
         return Err(Problem::ROUTE_OUT_OF_REACH);

@@ -43,7 +43,7 @@ use hooklatch_outbox::traces::Traces;
 use hooklatch_receive::admit::WhatIf;
 use hooklatch_receive::idempotency::IdempotencyLayer;
 use hooklatch_receive::{Explainer, TestEvents};
-use hooklatch_store::{ActivityCounts, BulkRules, OperationAct, People, PeopleDoor};
+use hooklatch_store::{ActivityCounts, BulkRules, OperationAct, OperatorQueries, OperatorStore};
 
 /// The routes whose handlers do not take the `Idempotency-Key` in a transaction of their own.
 const ONCE: [&str; 4] = [
@@ -59,7 +59,7 @@ type OfName<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 /// State of the API: all that it needs of the app.
 pub struct ApiState {
     /// The store, for callers of the API.
-    pub people: PeopleDoor,
+    pub people: OperatorStore,
     pub clock: Clock,
     /// The layer for orders that are carried out once for each `Idempotency-Key` without a transaction of their own.
     pub once: IdempotencyLayer,
@@ -160,7 +160,7 @@ type Answer = Result<Response, Problem>;
 struct Caller {
     state: Arc<ApiState>,
     /// The store as the caller may see it.
-    people: People,
+    people: OperatorQueries,
 }
 
 impl Caller {

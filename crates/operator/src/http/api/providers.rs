@@ -15,12 +15,12 @@ use hooklatch_contract::{
     DestinationView, DoctorView, FindingView, Page, ProbePath, ProbeView, ProviderView, SecretView,
 };
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{DestinationStanding, ProviderStanding};
+use hooklatch_store::{DestinationStatus, ProviderStatus};
 
 /// The secret that a sender sent during pairing, to operators alone, and once.
 pub(super) async fn show_taught(caller: Caller, Path(name): Path<String>) -> Answer {
     let (name, people) = (path_name(&name)?, &caller.people);
-    let taught = people.take_taught(&name, caller.now_ms()).await?;
+    let taught = people.take_pairing_secret(&name, caller.now_ms()).await?;
     info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
     Ok(no_store(view_reply(StatusCode::OK, &taught)))
 }
@@ -41,14 +41,14 @@ async fn all_provider_views(caller: &Caller) -> Result<Vec<ProviderView>, Proble
 /// Those of these providers that are configured and in scope.
 async fn provider_views(caller: &Caller, names: BTreeSet<Name>) -> Result<Vec<ProviderView>, Problem> {
     let (now_ms, found) = (caller.now_ms(), caller.people.providers(names).await?);
-    let of = |(name, standing): (Name, ProviderStanding)| {
+    let of = |(name, standing): (Name, ProviderStatus)| {
         Some(provider_view(caller.provider(name.as_str())?, standing, now_ms))
     };
     Ok(found.into_iter().filter_map(of).collect())
 }
 
 /// A provider from the tables, with its configuration.
-fn provider_view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
+fn provider_view(facts: &ProviderFacts, standing: ProviderStatus, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
         let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);
         let last_ms = used.map(|one| one.last_matched_at_ms);
@@ -101,7 +101,7 @@ pub(super) async fn show_destination(caller: Caller, Path(name): Path<String>) -
 }
 
 /// A destination from the tables, with this node's configuration and state.
-fn destination_view(Caller { state, .. }: &Caller, standing: DestinationStanding) -> DestinationView {
+fn destination_view(Caller { state, .. }: &Caller, standing: DestinationStatus) -> DestinationView {
     let facts = state.destinations.get(standing.name.as_str());
     DestinationView {
         kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),
@@ -207,8 +207,7 @@ mod tests {
             matched_n: 2,
             last_matched_at_ms: 1_000,
         };
-        let standing =
-            ProviderStanding { uses: vec![used("new"), used("old")], ..ProviderStanding::default() };
+        let standing = ProviderStatus { uses: vec![used("new"), used("old")], ..ProviderStatus::default() };
         for (now_ms, want) in [(3_601_000, [false; 3]), (3_601_001, [false, true, false])] {
             let view = provider_view(&facts, standing.clone(), now_ms);
             let found: Vec<bool> = view.secrets.iter().map(|one| one.is_safe_to_remove).collect();

@@ -195,7 +195,7 @@ mod tests {
             value: Some(format!("\"{value}\"")),
             secret_in: None,
             source: "f".to_owned(),
-            layer: SettingLayer::File,
+            layer: hooklatch_core::config::SettingLayer::File,
             is_default: false,
             mark: 0,
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{VALID_FOR, *};
 use hooklatch_core::config::{AdminToken, Secret};
 use hooklatch_core::types::{Clock, Name, Principal, Reach, Role, TokenText};
-use hooklatch_store::{NewToken, PeopleDoor, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};
+use hooklatch_store::{NewToken, OperatorStore, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};
 
 const CONFIGURED: &str = "ops-token-0123456789";
 
@@ -42,7 +42,7 @@ async fn make(store: &Store, clock: &Clock, holder: &str, n: u8) -> (TokenText, 
         reason: "r".to_owned(),
         now_ms: clock.now_ms(),
     };
-    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    let admin = OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
     match admin.token_make(new, &BTreeSet::new()).await.expect("an answer") {
         TokenMaking::Made(row) => (token, row.token_id),
         other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ async fn what_was_let_in_is_asked_again_and_hears_when_its_token_is_no_more() {
     for text in [token.reveal(), other.reveal(), CONFIGURED] {
         assert!(matches!(gate.judge(text).await, Presented::Good(..)));
     }
-    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    let admin = OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
     admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
     gate.read().await.expect("read");
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Revoked));
@@ -182,7 +182,7 @@ async fn a_session_is_good_as_long_as_its_token_and_twelve_hours_at_most() {
     for session in [&bobs, &carls, &ops] {
         assert!(matches!(gate.judge_session(session).await, Presented::Good(..)));
     }
-    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    let admin = OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
     admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
     gate.read().await.expect("read");
     assert!(matches!(gate.judge_session(&bobs).await, Presented::Revoked));

@@ -4,18 +4,20 @@
 //! events and those inside them by their prefix, too. Idempotency keys are one-way and in no table: those of the
 //! newest messages are computed again and compared. Names of effects are compared with those of the newest open
 //! messages, and refused requests, of which no body is kept, by their headers. An empty result names what was not
-//! searched.
+//! searched. Each query is bounded by a key or by a number of rows.
 //!
-//! The rows that a search finds, each query bounded by a key or by a number of rows.
+//! The ids inside events are in `event_search_ids`, sorted within blocks of 1,024 event numbers. Ids are random, and one
+//! B-tree of all of them would change a different page for each inserted id. Within a block the pages are few, and the
+//! ids of one commit share them. A search probes each block, the newest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
+use super::events::LOOK_N;
 use super::messages::message_view;
-use super::person::{People, PeopleError};
 use super::providers::rejected_rows;
-use super::walk::LOOK_N;
+use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_key, event_views};
@@ -38,14 +40,14 @@ pub struct Unsearched {
 /// Names of providers in one sentence, at most.
 const NAMES_N_MAX: usize = 10;
 
-impl People {
+impl OperatorQueries {
     /// Everything in reach that `query` leads to: an id, or the address of a page whose last part is one.
     pub async fn search(
         &self,
         query: &str,
         unsearched: &Unsearched,
         now_ms: UnixMs,
-    ) -> Result<SearchView, PeopleError> {
+    ) -> Result<SearchView, OperatorError> {
         let id = id_of(query);
         let want = SearchQuery {
             id: id.to_owned(),
@@ -57,11 +59,14 @@ impl People {
         };
         // No text in a table holds a NUL, and no id is longer.
         let is_possible = !id.contains('\0') && (1..=255).contains(&id.len());
-        let store = &self.store;
-        let mut facts = if is_possible { snapshot!(store.search(&want))? } else { SearchFacts::default() };
+        let mut facts = if is_possible {
+            snapshot!(self.store, "search", |db| search_facts(db, &want).await)?
+        } else {
+            SearchFacts::default()
+        };
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
-        self.headers_read(&facts.rejected, now_ms).await?;
+        self.record_headers_read(&facts.rejected, now_ms).await?;
         let mut notes: Vec<String> = facts.cut.iter().map(|sort| more(*sort, id)).collect();
         notes.extend(facts.damaged.iter().map(DamagedRow::sentence));
         notes.extend(self::notes(id, &facts));
@@ -163,22 +168,25 @@ fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
 /// The note that there are more finds of a sort than are listed, and how to find the others.
 fn more(sort: FoundSort, id: &str) -> String {
     let (what, how) = match sort {
-        FoundSort::EventId => ("events have ids that begin so", "search for more of the id"),
-        FoundSort::SearchId => ("events have such an id inside", "search for more of the id"),
-        FoundSort::Object => ("events are about this object", "list them by their object, provider and time"),
-        FoundSort::Effect => ("open messages have this effect", "list messages by state and destination"),
-        FoundSort::Rejected => ("rejected requests match", "list rejected requests by provider"),
+        FoundSort::EventId => ("events have ids that begin so", "search for more of the id".to_owned()),
+        FoundSort::SearchId => ("events have such an id inside", "search for more of the id".to_owned()),
+        FoundSort::Object => (
+            "events are about this object",
+            format!("list them by their object, provider and time (`hooklatch events list --object {id}`)"),
+        ),
+        FoundSort::Effect => (
+            "open messages have this effect",
+            "list messages by state and destination (`hooklatch messages list`)".to_owned(),
+        ),
+        FoundSort::Rejected => (
+            "rejected requests match",
+            "list rejected requests by provider (`hooklatch rejected list`)".to_owned(),
+        ),
     };
-    let command = match sort {
-        FoundSort::EventId | FoundSort::SearchId => String::new(),
-        FoundSort::Object => format!(" (`hooklatch events list --object {id}`)"),
-        FoundSort::Effect => " (`hooklatch messages list`)".to_owned(),
-        FoundSort::Rejected => " (`hooklatch rejected list`)".to_owned(),
-    };
-    format!("More than {FOUND_N_MAX} {what}; {FOUND_N_MAX} are listed. To see the others, {how}{command}.")
+    format!("More than {FOUND_N_MAX} {what}; {FOUND_N_MAX} are listed. To see the others, {how}.")
 }
 
-/// What is known besides the finds, one sentence each.
+/// What there is to say besides the finds, one sentence each.
 fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
     let mut notes: Vec<String> =
         facts.events.iter().filter(|one| one.event_id == id).filter_map(event_note).collect();
@@ -235,10 +243,6 @@ fn is_found(id: &str, facts: &SearchFacts) -> bool {
         || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id))
 }
 
-async fn search(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
-    search_facts(db, want).await
-}
-
 /// True when `id` is that of this message, however its number is written.
 fn is_number(id: &str, message_id: MessageId) -> bool {
     id.parse::<MessageId>() == Ok(message_id)
@@ -288,65 +292,65 @@ fn event_note(event: &EventView) -> Option<String> {
 }
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
-pub(super) const KEYS_N: u32 = 5_000;
+const KEYS_N: u32 = 5_000;
 /// Open messages whose effects are compared.
-pub(super) const QUEUE_N: u32 = 10_000;
+const QUEUE_N: u32 = 10_000;
 /// Refused requests whose headers are compared.
-pub(super) const REJECTED_N: u32 = 2_000;
+const REJECTED_N: u32 = 2_000;
 /// Blocks of search ids that are probed, each of 1,024 event numbers.
-pub(super) const BLOCKS_N: u32 = 100_000;
+const BLOCKS_N: u32 = 100_000;
 /// Rows of search ids that are looked at: what of them the token may not see is left out after that.
 const SEARCH_IDS_N: u32 = 2_000;
 /// Most finds of each kind.
-pub(super) const FOUND_N_MAX: u32 = 50;
+const FOUND_N_MAX: u32 = 50;
 /// One more: that there are more is said.
 const ASKED_N: u32 = FOUND_N_MAX + 1;
 
 /// A question of one operator.
-pub(super) struct SearchQuery {
-    pub id: String,
+struct SearchQuery {
+    id: String,
     /// The only providers that may be seen; `None`: any.
-    pub providers: Option<Vec<String>>,
+    providers: Option<Vec<String>>,
     /// True when headers of refused requests, and ids inside events, may be seen.
-    pub(super) has_contents: bool,
+    has_contents: bool,
     /// Destinations whose errors may be seen.
-    pub destinations: Reach,
+    destinations: Reach,
     /// The texts by which the table of search ids may have this one.
-    pub(super) search_keys: Vec<String>,
-    pub installation_id: Uuid,
+    search_keys: Vec<String>,
+    installation_id: Uuid,
 }
 
 /// What the tables know of it.
 #[derive(Default)]
-pub(super) struct SearchFacts {
+struct SearchFacts {
     /// Events of this id.
-    pub events: Vec<EventView>,
+    events: Vec<EventView>,
     /// Events with this id inside, or with one that begins so.
-    pub(super) with_id: Vec<EventView>,
+    with_id: Vec<EventView>,
     /// True when one of those has it whole.
-    pub(super) is_id_whole: bool,
+    is_id_whole: bool,
     /// True when there are more search ids than were looked at.
-    pub(super) is_ids_cut: bool,
+    is_ids_cut: bool,
     /// Events about this object.
-    pub(super) of_object: Vec<EventView>,
+    of_object: Vec<EventView>,
     /// Messages, each with whether it was found by its idempotency key.
-    pub messages: Vec<(bool, MessageRow)>,
-    pub rejected: Vec<RejectedView>,
+    messages: Vec<(bool, MessageRow)>,
+    rejected: Vec<RejectedView>,
     /// Time of receipt of the oldest event that is remembered.
-    pub(super) oldest_at_ms: Option<UnixMs>,
+    oldest_at_ms: Option<UnixMs>,
     /// Time of receipt of the oldest event whose body is kept, and with it the ids inside.
-    pub(super) oldest_body_at_ms: Option<UnixMs>,
+    oldest_body_at_ms: Option<UnixMs>,
     /// True when not all open messages were compared by their effects.
-    pub(super) is_queue_cut: bool,
+    is_queue_cut: bool,
     /// Sorts of finds of which there are more than were kept.
-    pub cut: Vec<FoundSort>,
+    cut: Vec<FoundSort>,
     /// Rows that were found and cannot be read.
-    pub damaged: Vec<DamagedRow>,
+    damaged: Vec<DamagedRow>,
 }
 
 /// Sorts of finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FoundSort {
+enum FoundSort {
     EventId,
     SearchId,
     Object,
@@ -357,29 +361,25 @@ pub(super) enum FoundSort {
 impl SearchFacts {
     /// Keeps no more finds of each sort than are shown, and remembers of which there are more.
     fn cut(mut self) -> Self {
-        let shown_n = FOUND_N_MAX as usize;
-        for (sort, events) in [
-            (FoundSort::EventId, &mut self.events),
-            (FoundSort::SearchId, &mut self.with_id),
-            (FoundSort::Object, &mut self.of_object),
-        ] {
-            if events.len() > shown_n {
-                events.truncate(shown_n);
-                self.cut.push(sort);
-            }
-        }
         // Those that a key or a number names stay.
         self.messages.sort_by_key(|(is_by_key, _)| !is_by_key);
-        if self.messages.len() > shown_n {
-            self.messages.truncate(shown_n);
-            self.cut.push(FoundSort::Effect);
-        }
-        if self.rejected.len() > shown_n {
-            self.rejected.truncate(shown_n);
-            self.cut.push(FoundSort::Rejected);
-        }
+        let is_cut = [
+            (FoundSort::EventId, is_more(&mut self.events)),
+            (FoundSort::SearchId, is_more(&mut self.with_id)),
+            (FoundSort::Object, is_more(&mut self.of_object)),
+            (FoundSort::Effect, is_more(&mut self.messages)),
+            (FoundSort::Rejected, is_more(&mut self.rejected)),
+        ];
+        self.cut = is_cut.into_iter().filter_map(|(sort, is_cut)| is_cut.then_some(sort)).collect();
         self
     }
+}
+
+/// Keeps those that are shown; true when there were more.
+fn is_more<T>(found: &mut Vec<T>) -> bool {
+    let found_n = found.len();
+    found.truncate(FOUND_N_MAX as usize);
+    found_n > found.len()
 }
 
 /// Every provider that has an event: from each to the next by one probe of the key.
@@ -389,70 +389,8 @@ const PROVIDERS: &str = "/* search */ WITH RECURSIVE names (name) AS (
          SELECT (SELECT MIN(e.provider) FROM processed_webhook_events e WHERE e.provider > n.name)
          FROM names n WHERE n.name IS NOT NULL)
      SELECT name FROM names WHERE name IS NOT NULL LIMIT 1000";
-const EVENTS: &str = concat!(
-    "/* search */ SELECT ",
-    event_columns!(),
-    " FROM processed_webhook_events e WHERE e.provider = ANY($1) AND e.event_id = $2 LIMIT $3"
-);
-const EVENTS_FROM: &str = concat!(
-    "/* search */ SELECT ",
-    event_columns!(),
-    " FROM processed_webhook_events e WHERE e.provider = ANY($1)
-         AND e.event_id >= CAST($2 AS TEXT) AND e.event_id < CAST($3 AS TEXT) LIMIT $4"
-);
-/// Every block of search ids, the newest first: from each to the next by one probe of the key.
-macro_rules! blocks {
-    () => {
-        "/* search */ WITH RECURSIVE b (block) AS (
-             SELECT MAX(block) FROM event_search_ids
-             UNION ALL
-             SELECT (SELECT MAX(n.block) FROM event_search_ids n WHERE n.block < b.block)
-             FROM b WHERE b.block IS NOT NULL)
-         SELECT "
-    };
-}
-/// Events with search ids in a range: `$1` is the most blocks, `$2` the most rows, `$3` the providers, `$4` the most events.
-macro_rules! with_id {
-    ($is_in_range:literal) => {
-        concat!(
-            blocks!(),
-            event_columns!(),
-            " FROM (SELECT s.event_seq FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w
-                    CROSS JOIN event_search_ids s WHERE s.block = w.block AND ",
-            $is_in_range,
-            " LIMIT $2) f
-             JOIN processed_webhook_events e ON e.event_seq = f.event_seq
-             WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
-        )
-    };
-}
-const WITH_ID: &str = with_id!("s.search_key = CAST($5 AS TEXT)");
-const WITH_ID_FROM: &str = with_id!("s.search_key >= CAST($5 AS TEXT) AND s.search_key < CAST($6 AS TEXT)");
-const BLOCKS: &str =
-    concat!(blocks!(), "COUNT(*) AS blocks_n FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w");
-const OF_OBJECT: &str = concat!(
-    "/* search */ SELECT ",
-    event_columns!(),
-    " FROM (SELECT * FROM processed_webhook_events WHERE object = $1 ORDER BY event_seq DESC LIMIT $2) e
-     WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
-);
 const MESSAGES: &str =
     "/* search */ SELECT m.* FROM outbox_messages m WHERE m.message_id = ANY($1) ORDER BY m.message_id DESC";
-/// All that a key is made of, of the newest messages of a table.
-macro_rules! newest {
-    ($table:literal) => {
-        concat!(
-            "/* search */ SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
-                 e.provider, e.event_id
-             FROM (SELECT message_id, generation, effect_name, destination FROM ",
-            $table,
-            " ORDER BY message_id DESC LIMIT $1) q
-             JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024"
-        )
-    };
-}
-const OPEN_KEYS: &str = newest!("outbox_queue");
-const FINISHED_KEYS: &str = newest!("outbox_finished");
 const OF_EFFECT: &str = "/* search */ SELECT q.message_id FROM (
          SELECT message_id, COALESCE(effect_name, destination) AS name FROM outbox_queue
          ORDER BY message_id DESC LIMIT $1) q
@@ -468,76 +406,140 @@ const OLDEST: &str =
 const OLDEST_BODY: &str = "/* search */ SELECT e.received_at_ms
      FROM (SELECT event_seq FROM webhook_payloads ORDER BY event_seq LIMIT 1) p
      JOIN processed_webhook_events e ON e.event_seq = p.event_seq";
+/// Every block of search ids, the newest first: from each to the next by one probe of the key.
+const BLOCKS: &str = "/* search */ WITH RECURSIVE b (block) AS (
+         SELECT MAX(block) FROM event_search_ids
+         UNION ALL
+         SELECT (SELECT MAX(n.block) FROM event_search_ids n WHERE n.block < b.block)
+         FROM b WHERE b.block IS NOT NULL)
+     SELECT";
+
+fn blocks_n_sql() -> String {
+    format!("{BLOCKS} COUNT(*) AS blocks_n FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w")
+}
+
+/// Events from `e`.
+fn events_sql(rest: &str) -> String {
+    format!("/* search */ SELECT {} FROM {rest}", event_columns!())
+}
+
+fn by_id_sql() -> String {
+    events_sql("processed_webhook_events e WHERE e.provider = ANY($1) AND e.event_id = $2 LIMIT $3")
+}
+
+fn by_beginning_sql() -> String {
+    events_sql(
+        "processed_webhook_events e WHERE e.provider = ANY($1)
+         AND e.event_id >= CAST($2 AS TEXT) AND e.event_id < CAST($3 AS TEXT) LIMIT $4",
+    )
+}
+
+fn of_object_sql() -> String {
+    events_sql(
+        "(SELECT * FROM processed_webhook_events WHERE object = $1 ORDER BY event_seq DESC LIMIT $2) e
+         WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4",
+    )
+}
+
+/// Events with search ids in a range: `$1` is the most blocks, `$2` the most rows, `$3` the providers, `$4` the most events.
+fn with_id_sql(is_in_range: &str) -> String {
+    format!(
+        "{BLOCKS} {} FROM (SELECT s.event_seq FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w
+                CROSS JOIN event_search_ids s WHERE s.block = w.block AND {is_in_range} LIMIT $2) f
+         JOIN processed_webhook_events e ON e.event_seq = f.event_seq
+         WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4",
+        event_columns!()
+    )
+}
+const IS_KEY: &str = "s.search_key = CAST($5 AS TEXT)";
+const BEGINS_WITH_KEY: &str = "s.search_key >= CAST($5 AS TEXT) AND s.search_key < CAST($6 AS TEXT)";
+
+/// All that a key is made of, of the newest messages of a table.
+fn keys_sql(table: &str) -> String {
+    format!(
+        "/* search */ SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
+             e.provider, e.event_id
+         FROM (SELECT message_id, generation, effect_name, destination FROM {table} ORDER BY message_id DESC LIMIT $1) q
+         JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024"
+    )
+}
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
-    ("search providers", PROVIDERS),
-    ("search events", EVENTS),
-    ("search events from", EVENTS_FROM),
-    ("search ids", WITH_ID),
-    ("search ids from", WITH_ID_FROM),
-    ("search blocks", BLOCKS),
-    ("search object", OF_OBJECT),
-    ("search messages", MESSAGES),
-    ("search open keys", OPEN_KEYS),
-    ("search finished keys", FINISHED_KEYS),
-    ("search effect", OF_EFFECT),
-    ("search queue", QUEUE),
-    ("search rejected", REJECTED),
-    ("search oldest", OLDEST),
-    ("search oldest body", OLDEST_BODY),
-];
+pub(super) fn statements() -> Vec<NamedStatement> {
+    vec![
+        ("search providers", PROVIDERS.to_owned()),
+        ("search events", by_id_sql()),
+        ("search events from", by_beginning_sql()),
+        ("search ids", with_id_sql(IS_KEY)),
+        ("search ids from", with_id_sql(BEGINS_WITH_KEY)),
+        ("search blocks", blocks_n_sql()),
+        ("search object", of_object_sql()),
+        ("search messages", MESSAGES.to_owned()),
+        ("search open keys", keys_sql("outbox_queue")),
+        ("search finished keys", keys_sql("outbox_finished")),
+        ("search effect", OF_EFFECT.to_owned()),
+        ("search queue", QUEUE.to_owned()),
+        ("search rejected", REJECTED.to_owned()),
+        ("search oldest", OLDEST.to_owned()),
+        ("search oldest body", OLDEST_BODY.to_owned()),
+    ]
+}
+
+/// Event numbers of one block of search ids.
+const BLOCK_N: i64 = 1_024;
+
+/// Deletes the search ids of the events `$2`, which are in the blocks `$1`.
+pub(crate) fn search_ids_delete(op: &str) -> String {
+    format!("/* {op} */ DELETE FROM event_search_ids WHERE block = ANY($1) AND event_seq = ANY($2)")
+}
+
+/// The block of an event.
+pub(crate) fn search_block(event_seq: i64) -> i64 {
+    event_seq.div_euclid(BLOCK_N)
+}
+
+/// The blocks of these events, each once.
+pub(crate) fn search_blocks(events: &[i64]) -> Vec<i64> {
+    events.iter().copied().map(search_block).collect::<BTreeSet<i64>>().into_iter().collect()
+}
 
 /// Queries the tables, one after the other.
-pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
+async fn search_facts(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
+    let mut facts = SearchFacts::default();
     let providers = if let Some(names) = &want.providers {
         names.clone()
     } else {
         let rows = db.fetch(PROVIDERS, &[]).await?;
         intact("processed_webhook_events", "name", &rows, |row| row.text("name"))?.rows
     };
-    let id: Value = want.id.as_str().into();
-    let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), ASKED_N.into()];
     let events = events(db, want, &providers).await?;
-    let (events, mut damaged) = (events.rows, events.damaged);
-    let (with_id, is_id_whole) =
-        if want.has_contents { with_id(db, want, &providers).await? } else { Default::default() };
-    damaged.extend(with_id.damaged);
-    let with_id = with_id.rows;
-    let is_ids_cut = want.has_contents && with_id.is_empty() && {
-        let blocks_n = db.fetch_one(BLOCKS, &[(BLOCKS_N + 1).into()]).await?.int("blocks_n")?;
-        blocks_n > i64::from(BLOCKS_N)
-    };
-    let of_object = db.fetch(OF_OBJECT, &by_object).await?;
-    let of_object = views(db, want, &of_object).await?;
-    damaged.extend(of_object.damaged);
-    let of_object = of_object.rows;
+    facts.events = views(db, want, &events, &mut facts.damaged).await?;
+    if want.has_contents {
+        let found;
+        (found, facts.is_id_whole) = with_id(db, want, &providers).await?;
+        facts.with_id = views(db, want, &found, &mut facts.damaged).await?;
+        if facts.with_id.is_empty() {
+            let blocks_n = db.fetch_one(blocks_n_sql(), &[(BLOCKS_N + 1).into()]).await?.int("blocks_n")?;
+            facts.is_ids_cut = blocks_n > i64::from(BLOCKS_N);
+        }
+    }
+    let by_object = [want.id.as_str().into(), LOOK_N.into(), providers.clone().into(), ASKED_N.into()];
+    let rows = db.fetch(of_object_sql(), &by_object).await?;
+    facts.of_object = views(db, want, &rows, &mut facts.damaged).await?;
     let messages = messages(db, want, &providers).await?;
-    damaged.extend(messages.damaged);
     let rejected = rejected(db, want).await?;
-    damaged.extend(rejected.damaged);
+    facts.damaged.extend(messages.damaged.into_iter().chain(rejected.damaged));
+    (facts.messages, facts.rejected) = (messages.rows, rejected.rows);
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
-    let oldest = db.fetch_optional(OLDEST, &[]).await?;
-    let oldest_body = db.fetch_optional(OLDEST_BODY, &[]).await?;
-    let facts = SearchFacts {
-        events,
-        with_id,
-        is_id_whole,
-        is_ids_cut,
-        of_object,
-        messages: messages.rows,
-        rejected: rejected.rows,
-        oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
-        oldest_body_at_ms: oldest_body.map(|row| row.int("received_at_ms")).transpose()?,
-        is_queue_cut: open_n > i64::from(QUEUE_N),
-        cut: Vec::new(),
-        damaged,
-    };
+    facts.is_queue_cut = open_n > i64::from(QUEUE_N);
+    for (sql, at_ms) in [(OLDEST, &mut facts.oldest_at_ms), (OLDEST_BODY, &mut facts.oldest_body_at_ms)] {
+        *at_ms = db.fetch_optional(sql, &[]).await?.map(|row| row.int("received_at_ms")).transpose()?;
+    }
     Ok(facts.cut())
 }
 
 /// True when an id is long enough to be found by its beginning.
-pub(super) fn is_beginning(id: &str) -> bool {
+fn is_beginning(id: &str) -> bool {
     id.chars().nth(SEARCH_CHARS_MIN - 1).is_some()
 }
 
@@ -548,23 +550,16 @@ fn behind(id: &str) -> String {
 
 /// Events of this id; if there is none, those whose ids begin with it, in the letter case that was written, in lower
 /// and in upper case.
-async fn events(
-    db: &mut Executor<'_>,
-    want: &SearchQuery,
-    providers: &[String],
-) -> DbResult<IntactRows<EventView>> {
+async fn events(db: &mut Executor<'_>, want: &SearchQuery, providers: &[String]) -> DbResult<Vec<Row>> {
     let all: Value = providers.to_vec().into();
-    let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
-    if !of_id.is_empty() || !is_beginning(&want.id) {
-        return views(db, want, &of_id).await;
+    let mut found = db.fetch(by_id_sql(), &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
+    if found.is_empty() && is_beginning(&want.id) {
+        for id in BTreeSet::from([want.id.clone(), want.id.to_lowercase(), want.id.to_uppercase()]) {
+            let values = [all.clone(), id.as_str().into(), behind(&id).into(), ASKED_N.into()];
+            found.extend(db.fetch(by_beginning_sql(), &values).await?);
+        }
     }
-    let cases = BTreeSet::from([want.id.clone(), want.id.to_lowercase(), want.id.to_uppercase()]);
-    let mut found = Vec::new();
-    for id in cases {
-        let values = [all.clone(), id.as_str().into(), behind(&id).into(), ASKED_N.into()];
-        found.extend(db.fetch(EVENTS_FROM, &values).await?);
-    }
-    newest(db, want, &found).await
+    Ok(found)
 }
 
 /// Events with this id inside, and true; if there is none, those with one that begins so.
@@ -572,38 +567,35 @@ async fn with_id(
     db: &mut Executor<'_>,
     want: &SearchQuery,
     providers: &[String],
-) -> DbResult<(IntactRows<EventView>, bool)> {
-    let all: Value = providers.to_vec().into();
+) -> DbResult<(Vec<Row>, bool)> {
+    let bounds: [Value; 4] =
+        [BLOCKS_N.into(), SEARCH_IDS_N.into(), providers.to_vec().into(), ASKED_N.into()];
     let mut found = Vec::new();
     for key in &want.search_keys {
-        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all.clone(), ASKED_N.into(), key.as_str().into()];
-        found.extend(db.fetch(WITH_ID, &values).await?);
+        let values = [&bounds[..], &[key.as_str().into()]].concat();
+        found.extend(db.fetch(with_id_sql(IS_KEY), &values).await?);
     }
     let is_whole = !found.is_empty();
     let id = folded_id(want.id.clone());
     // Ids in clear are looked at only where they count.
     if !is_whole && is_beginning(&want.id) && want.search_keys.contains(&id) {
-        let range: [Value; 2] = [id.as_str().into(), behind(&id).into()];
-        let [from, to] = range;
-        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, ASKED_N.into(), from, to];
-        found = db.fetch(WITH_ID_FROM, &values).await?;
+        let values = [&bounds[..], &[id.as_str().into(), behind(&id).into()]].concat();
+        found = db.fetch(with_id_sql(BEGINS_WITH_KEY), &values).await?;
     }
-    Ok((newest(db, want, &found).await?, is_whole))
+    Ok((found, is_whole))
 }
 
-/// The newest of these events, each once.
-async fn newest(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
+/// The newest of these events as operators see them, each once. Damaged rows are added to `damaged`.
+async fn views(
+    db: &mut Executor<'_>,
+    want: &SearchQuery,
+    rows: &[Row],
+    damaged: &mut Vec<DamagedRow>,
+) -> DbResult<Vec<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
+    damaged.extend(found.damaged);
     let by_number: BTreeMap<i64, EventView> = found.rows.into_iter().collect();
-    let rows = by_number.into_values().rev().take(ASKED_N as usize).collect();
-    Ok(IntactRows { rows, damaged: found.damaged })
-}
-
-/// These events as operators see them.
-async fn views(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
-    let found = event_views(db, rows, &want.destinations).await?;
-    let rows = found.rows.into_iter().map(|(_, event)| event).collect();
-    Ok(IntactRows { rows, damaged: found.damaged })
+    Ok(by_number.into_values().rev().take(ASKED_N as usize).collect())
 }
 
 /// Messages by their number, by their key and by their effect.
@@ -627,7 +619,7 @@ async fn messages(
     let is_seen = |message: &MessageRow| providers.iter().any(|name| name == message.key.provider.as_str());
     let is_by_key = |message: &MessageRow| by_key.contains(&message.message_id.number());
     let seen = found.rows.into_iter().filter(is_seen).map(|message| (is_by_key(&message), message));
-    // Whose a damaged one is may not be known: it is for those who reach everywhere.
+    // The provider of a damaged one may be unreadable: it is for those who reach everywhere.
     let is_everywhere = want.providers.is_none() && want.destinations == Reach::All;
     let damaged = if is_everywhere { found.damaged } else { Vec::new() };
     Ok(IntactRows { rows: seen.collect(), damaged })
@@ -638,14 +630,14 @@ async fn by_key(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<Vec<i64>>
     let Ok(wanted) = Uuid::parse_str(&want.id) else { return Ok(Vec::new()) };
     let wanted = wanted.to_string();
     let mut found = Vec::new();
-    for sql in [OPEN_KEYS, FINISHED_KEYS] {
+    for table in ["outbox_queue", "outbox_finished"] {
         let read = |row: &Row| {
             let key = event_key(row)?;
             let generation = i32::try_from(row.int("generation")?).unwrap_or(i32::MAX);
             let made = idempotency_key(&want.installation_id, &key, generation, &row.text("effect_name")?);
             Ok((made == wanted).then_some(row.int("message_id")?))
         };
-        let rows = db.fetch(sql, &[KEYS_N.into()]).await?;
+        let rows = db.fetch(keys_sql(table), &[KEYS_N.into()]).await?;
         found.extend(intact("outbox_messages", "message_id", &rows, read)?.rows.into_iter().flatten());
     }
     Ok(found)
@@ -653,16 +645,10 @@ async fn by_key(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<Vec<i64>>
 
 async fn rejected(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<IntactRows<RejectedView>> {
     let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
-    let values = [
-        REJECTED_N.into(),
-        i64::from(want.providers.is_some()).into(),
-        want.providers.clone().unwrap_or_default().into(),
-        want.id.as_str().into(),
-        digest.into(),
-        i64::from(want.has_contents).into(),
-        pattern(&want.id).into(),
-        ASKED_N.into(),
-    ];
+    let mut values: Vec<Value> = vec![REJECTED_N.into()];
+    values.extend(any_of(want.providers.clone()));
+    values.extend([want.id.as_str().into(), digest.into(), i64::from(want.has_contents).into()]);
+    values.extend([pattern(&want.id).into(), ASKED_N.into()]);
     let rows = db.fetch(REJECTED, &values).await?;
     let mut found = rejected_rows(&rows)?;
     if !want.has_contents {
@@ -706,11 +692,6 @@ mod tests {
             assert_eq!(id_of(query), want, "{query}");
         }
     }
-}
-
-#[cfg(test)]
-mod search_rows_tests {
-    use super::*;
 
     #[test]
     fn a_pattern_finds_its_text_alone() {

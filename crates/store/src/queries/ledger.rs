@@ -1,29 +1,26 @@
-//! The ledger of one event: all that is known of it, in order of time, from one snapshot.
+//! The ledger of one event: all rows about it, in order of time, from one snapshot.
 //!
-//! The tables are read in one snapshot transaction, and become entries. The received content is read in a second one,
-//! for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
-//!
-//! The rows of the ledger of one event, each found by a key.
+//! The tables are read in one snapshot transaction, each by a key, and become entries. The received content is read in a
+//! second one, for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::messages::{attempt_view, message_view};
-use super::person::{People, PeopleError};
+use super::messages::{attempt_view, attempts_sql, message_view};
 use super::providers::headers_of;
-use super::tokens::audit_rows;
+use super::records::audit_rows;
+use super::{NamedStatement, OperatorError, OperatorQueries};
 use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, replay_places};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
-use crate::look::AttemptRow;
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{
-    AttemptView, AuditView, ContentView, DamagedRow, EventFacts, EventTaker, EventView, KeptBody,
-    LedgerEntry, LedgerView, LedgerWhat, PauseFact, judge_event,
+    AuditView, ContentView, DamagedRow, EventFacts, EventTaker, EventView, KeptBody, LedgerEntry, LedgerView,
+    LedgerWhat, PauseFact, judge_event,
 };
 use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{EventKey, EventState, MESSAGES_N_MAX, MessageId, Reach, Role, UnixMs};
@@ -35,21 +32,23 @@ const LATE_MS: i64 = 60_000;
 /// Most bytes of a body that are shown within a ledger.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
-impl People {
-    /// All that is known of one event; `taker` says what this node's configuration has for it. Where its content is
+impl OperatorQueries {
+    /// All rows about one event; `taker` says what this node's configuration has for it. Where its content is
     /// shown, the audit log records it.
     pub async fn event_ledger(
         &self,
         key: &EventKey,
         now_ms: UnixMs,
         taker: impl FnOnce(&EventView) -> EventTaker,
-    ) -> Result<LedgerView, PeopleError> {
+    ) -> Result<LedgerView, OperatorError> {
         self.needs_event(key)?;
         let installation_id = self.store.installation_id().await?;
         let ring = self.may_see_contents().then(|| self.store.ring.clone());
-        let (store, wanted, reach) = (&self.store, key.clone(), self.principal.destinations.clone());
-        let facts = snapshot!(store.event_ledger(&wanted, &installation_id, (ring.as_ref(), &reach)))?;
-        let facts: LedgerFacts = facts.ok_or(PeopleError::NotFound)?;
+        let (wanted, reach) = (key.clone(), self.principal.destinations.clone());
+        let facts = snapshot!(self.store, "event_ledger", |db| {
+            ledger_facts(db, &wanted, &installation_id, (ring.as_ref(), &reach)).await
+        })?;
+        let facts: LedgerFacts = facts.ok_or(OperatorError::NotFound)?;
         let has_payload = facts.payload.is_some();
         let taker = taker(&facts.event);
         let mut ledger = self.ledger_view(facts, taker, now_ms);
@@ -66,13 +65,13 @@ impl People {
     }
 
     /// The bytes of an event's body; the access is recorded in the audit log.
-    pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, PeopleError> {
+    pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, OperatorError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
-        self.content(key, Vec::new(), now_ms).await?.ok_or(PeopleError::NotFound)
+        self.content(key, Vec::new(), now_ms).await?.ok_or(OperatorError::NotFound)
     }
 
-    /// What the audit log is to tell of the kept answers that a ledger shows: a row for each message.
+    /// Rows of the audit log about the kept answers that a ledger shows: one for each message.
     fn answers_read(&self, key: &EventKey, ledger: &LedgerView) -> Vec<AuditEntry> {
         let mut answers_n: BTreeMap<MessageId, usize> = BTreeMap::new();
         for entry in &ledger.entries {
@@ -84,28 +83,22 @@ impl People {
         answers_n.into_iter().map(|(id, answers_n)| self.answer_read(key, id, answers_n)).collect()
     }
 
-    /// Refuses events of providers out of scope, and ids that no event can have.
-    pub(super) fn needs_event(&self, key: &EventKey) -> Result<(), PeopleError> {
-        let is_possible = !key.event_id.contains('\0') && (1..=255).contains(&key.event_id.len());
-        if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
-    }
-
     /// The content of an event, if it is kept; the audit log records access to it and to these answers.
     async fn content(
         &self,
         key: &EventKey,
         answers: Vec<AuditEntry>,
         now_ms: UnixMs,
-    ) -> Result<Option<KeptContent>, PeopleError> {
-        let (store, key, ring) = (&self.store, key.clone(), self.store.ring.clone());
-        let read = AuditEntry {
-            actor: self.actor(),
-            action: "body_read",
-            provider: Some(key.provider.to_string()),
-            event_id: Some(key.event_id.clone()),
-            ..AuditEntry::default()
-        };
-        Ok(together!(store.deciding.body_read(&key, &ring, (&read, &answers), now_ms))?)
+    ) -> Result<Option<KeptContent>, OperatorError> {
+        let read = self.entry("body_read", "").on_event(key.provider.to_string(), &key.event_id);
+        let (key, ring) = (key.clone(), self.store.ring.clone());
+        Ok(together!(self.store, deciding, "body_read", |db| {
+            let content = event_content(db, &key, &ring).await?;
+            let mut entries: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
+            entries.extend(answers);
+            append(db, now_ms, &entries).await?;
+            Ok(content)
+        })?)
     }
 
     /// The entries of these facts, as far as this operator may know them.
@@ -125,14 +118,10 @@ impl People {
         }
         // The destination of a message that is no longer there is unknown: only those who reach everywhere may see it.
         let is_seen = |id: &str| *reach == Reach::All || seen.contains(id);
-        for one in facts.attempts {
-            let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
-            if !is_seen(&message_id) {
-                continue;
-            }
-            let what = LedgerWhat::Attempt { message_id, effect_name, attempt: one.attempt };
-            entries.push(entry(one.at_ms, what));
-        }
+        entries.extend(facts.attempts.into_iter().filter(|one| match &one.what {
+            LedgerWhat::Attempt { message_id, .. } => is_seen(message_id),
+            _ => true,
+        }));
         for decision in facts.decisions {
             if decision.message_id.as_deref().is_none_or(is_seen) {
                 entries.push(entry(decision.at_ms, LedgerWhat::Decision { decision }));
@@ -253,119 +242,78 @@ fn content_view(content: &KeptContent) -> ContentView {
     }
 }
 
-async fn event_ledger(
-    db: &mut Executor<'_>,
-    key: &EventKey,
-    installation_id: &uuid::Uuid,
-    seen: (Option<&KeyRing>, &Reach),
-) -> DbResult<Option<LedgerFacts>> {
-    ledger_facts(db, key, installation_id, seen).await
-}
-
-/// Reads a content, if it is kept, and records that access in the audit log as `read`, and access to these answers.
-async fn body_read(
-    db: &mut Executor<'_>,
-    key: &EventKey,
-    ring: &KeyRing,
-    (read, answers): (&AuditEntry, &[AuditEntry]),
-    now_ms: UnixMs,
-) -> DbResult<Option<KeptContent>> {
-    let content = event_content(db, key, ring).await?;
-    let mut entries: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
-    entries.extend_from_slice(answers);
-    append(db, now_ms, &entries).await?;
-    Ok(content)
-}
-
 const EVENTS_TABLE: &str = "processed_webhook_events";
 /// Most attempts, and most decisions, that are read: more than a ledger has entries, so that it knows that it is cut.
 const ROWS_N_MAX: u32 = 1_001;
 
 /// What the tables say of one event.
-pub(super) struct LedgerFacts {
-    pub event: EventView,
+struct LedgerFacts {
+    event: EventView,
     /// Digest of its content, in hexadecimal.
-    pub digest: String,
+    digest: String,
     /// `None` when its bytes are no longer kept.
-    pub payload: Option<PayloadFacts>,
+    payload: Option<PayloadFacts>,
     /// Further copies: how many, and when the first and the last one were received.
-    pub copies: Option<(u64, UnixMs, UnixMs)>,
+    copies: Option<(u64, UnixMs, UnixMs)>,
     /// Other contents under its id, with their digests.
-    pub conflicts: Vec<(EventView, String)>,
-    pub unkept_n: u64,
+    conflicts: Vec<(EventView, String)>,
+    unkept_n: u64,
     /// Copies under other ids.
-    pub(super) replays: Vec<EventView>,
-    pub messages: Vec<MessageRow>,
-    pub attempts: Vec<AttemptFacts>,
-    pub decisions: Vec<AuditView>,
+    replays: Vec<EventView>,
+    messages: Vec<MessageRow>,
+    /// The attempts, as entries.
+    attempts: Vec<LedgerEntry>,
+    decisions: Vec<AuditView>,
     /// Rows of all these that cannot be read.
-    pub damaged: Vec<DamagedRow>,
+    damaged: Vec<DamagedRow>,
     /// True when there are more attempts or decisions.
-    pub is_cut: bool,
+    is_cut: bool,
     /// True when the database was restored from a backup after the event was received.
-    pub(super) is_restored: bool,
+    is_restored: bool,
     /// The pause of its provider; its end may be over.
-    pub pause: PauseFact,
+    pause: PauseFact,
 }
 
-pub(super) struct PayloadFacts {
+struct PayloadFacts {
     /// `None` when it is sealed.
-    pub body_bytes_n: Option<u64>,
+    body_bytes_n: Option<u64>,
     /// Fingerprint of the secret that matched.
-    pub secret: Option<String>,
+    secret: Option<String>,
     /// True when it is kept as received, so that handlers can be run on it.
-    pub is_whole: bool,
+    is_whole: bool,
 }
 
-pub(super) struct AttemptFacts {
-    pub at_ms: UnixMs,
-    pub message_id: MessageId,
-    pub effect_name: String,
-    pub attempt: AttemptView,
+/// Events `e` of one provider with their replay keys, by an id, several or a replay key.
+fn events_sql(is_it: &str) -> String {
+    let columns = event_columns!();
+    format!(
+        "/* event_ledger */ SELECT {columns}, e.replay_key FROM processed_webhook_events e
+         WHERE e.provider = $1 AND {is_it}"
+    )
+}
+const IS_ID: &str = "e.event_id = $2";
+const IS_ONE_OF: &str = "e.event_id = ANY($2)";
+const IS_REPLAY: &str = "e.replay_key = $2";
+
+fn payload_sql() -> String {
+    format!(
+        "/* event_ledger */ SELECT CAST({} AS BIGINT) AS bytes_n, secret, key_id,
+             CASE WHEN redacted_n IS NULL OR whole IS NOT NULL THEN 1 ELSE 0 END AS is_whole FROM webhook_payloads p
+         WHERE event_seq = $1",
+        stored_body_bytes!("p")
+    )
 }
 
-const EVENT: &str = concat!(
-    "/* event_ledger */ SELECT ",
-    event_columns!(),
-    ", e.replay_key FROM processed_webhook_events e WHERE e.provider = $1 AND e.event_id = $2"
-);
-const PAYLOAD: &str = concat!(
-    "/* event_ledger */ SELECT CAST(",
-    stored_body_bytes!("p"),
-    " AS BIGINT) AS bytes_n, secret, key_id,
-         CASE WHEN redacted_n IS NULL OR whole IS NOT NULL THEN 1 ELSE 0 END AS is_whole FROM webhook_payloads p
-     WHERE event_seq = $1"
-);
+fn event_attempts_sql() -> String {
+    attempts_sql("event_ledger", "ORDER BY started_at_ms DESC, message_id DESC, attempt_n DESC LIMIT $3")
+}
+
 const COPIES: &str = "/* event_ledger */ SELECT copies_n, first_at_ms, last_at_ms FROM event_copies
      WHERE provider = $1 AND event_id = $2";
-const CONFLICTS: &str = concat!(
-    "/* event_ledger */ SELECT ",
-    event_columns!(),
-    " FROM processed_webhook_events e WHERE e.provider = $1 AND e.event_id = ANY($2)"
-);
 const UNKEPT: &str =
     "/* event_ledger */ SELECT unkept_n FROM conflict_counts WHERE provider = $1 AND event_id = $2";
-const REPLAY: &str = concat!(
-    "/* event_ledger */ SELECT ",
-    event_columns!(),
-    " FROM processed_webhook_events e WHERE e.provider = $1 AND e.replay_key = $2"
-);
 const MESSAGES: &str = "/* event_ledger */ SELECT m.* FROM outbox_messages m
      WHERE m.event_seq = $1 / 1024 AND m.message_id >= $1 AND m.message_id < $2 ORDER BY m.message_id";
-const ATTEMPTS: &str = "/* event_ledger */ SELECT * FROM (
-         SELECT a.message_id, a.attempt_n, a.node, a.started_at_ms, a.finished_at_ms, a.result, a.http_status, a.error,
-             a.response, a.key_id
-         FROM outbox_attempts a WHERE a.message_id >= $1 AND a.message_id < $2
-         UNION ALL
-         SELECT q.message_id, q.attempts_n, q.node, q.leased_at_ms, NULL, NULL, NULL, NULL, NULL, NULL
-         FROM outbox_queue q WHERE q.message_id >= $1 AND q.message_id < $2 AND q.state = 'leased'
-         UNION ALL
-         SELECT f.message_id, f.attempts_n, f.node, COALESCE(f.first_sent_at_ms, f.created_at_ms), f.finished_at_ms,
-             f.last_result, f.http_status, NULL, NULL, NULL
-         FROM outbox_finished f
-         WHERE f.message_id >= $1 AND f.message_id < $2 AND f.attempts_n = 1 AND f.last_result = 'done'
-           AND NOT EXISTS (SELECT 1 FROM outbox_attempts o WHERE o.message_id = f.message_id AND o.attempt_n = 1)) t
-     ORDER BY started_at_ms DESC, message_id DESC, attempt_n DESC LIMIT $3";
 /// Not who saw its content: each view of the event's page is one, and stands in the audit log alone.
 const DECISIONS: &str =
     "/* event_ledger */ SELECT * FROM (SELECT * FROM audit_log WHERE provider = $1 AND event_id = $2
@@ -378,30 +326,33 @@ const PAUSE: &str = "/* event_ledger */ SELECT until_ms FROM provider_pauses
      WHERE provider = $1 AND ended_at_ms IS NULL";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
-    ("event_ledger event", EVENT),
-    ("event_ledger payload", PAYLOAD),
-    ("event_ledger copies", COPIES),
-    ("event_ledger conflicts", CONFLICTS),
-    ("event_ledger unkept", UNKEPT),
-    ("event_ledger replay", REPLAY),
-    ("event_ledger messages", MESSAGES),
-    ("event_ledger attempts", ATTEMPTS),
-    ("event_ledger decisions", DECISIONS),
-    ("event_ledger restored", RESTORED),
-];
+pub(super) fn statements() -> Vec<NamedStatement> {
+    vec![
+        ("event_ledger event", events_sql(IS_ID)),
+        ("event_ledger payload", payload_sql()),
+        ("event_ledger copies", COPIES.to_owned()),
+        ("event_ledger conflicts", events_sql(IS_ONE_OF)),
+        ("event_ledger unkept", UNKEPT.to_owned()),
+        ("event_ledger replay", events_sql(IS_REPLAY)),
+        ("event_ledger messages", MESSAGES.to_owned()),
+        ("event_ledger attempts", event_attempts_sql()),
+        ("event_ledger decisions", DECISIONS.to_owned()),
+        ("event_ledger restored", RESTORED.to_owned()),
+    ]
+}
 
 /// What the tables say of the event with this key; `None` when there is none. With a ring, the pieces of answers too.
-pub(super) async fn ledger_facts(
+async fn ledger_facts(
     db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
     (ring, reach): (Option<&KeyRing>, &Reach),
 ) -> DbResult<Option<LedgerFacts>> {
     let by_key: [Value; 2] = [key.provider.as_str().into(), (&key.event_id).into()];
-    let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
+    let Some(row) = db.fetch_optional(events_sql(IS_ID), &by_key).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
-    let conflicts = db.fetch(CONFLICTS, &[by_key[0].clone(), conflict_ids(&key.event_id).into()]).await?;
+    let conflicts = [by_key[0].clone(), conflict_ids(&key.event_id).into()];
+    let conflicts = db.fetch(events_sql(IS_ONE_OF), &conflicts).await?;
     let digest = |row: &Row| Ok((row.int("event_seq")?, hex::encode(row.bytes("digest")?)));
     let digests = intact(EVENTS_TABLE, "event_seq", &conflicts, digest)?.rows;
     let digests: BTreeMap<i64, String> = digests.into_iter().collect();
@@ -453,7 +404,7 @@ pub(super) async fn ledger_facts(
 }
 
 async fn payload_of(db: &mut Executor<'_>, event_seq: i64) -> DbResult<Option<PayloadFacts>> {
-    let Some(row) = db.fetch_optional(PAYLOAD, &[event_seq.into()]).await? else { return Ok(None) };
+    let Some(row) = db.fetch_optional(payload_sql(), &[event_seq.into()]).await? else { return Ok(None) };
     let is_sealed = row.text_or_null("key_id")?.is_some();
     Ok(Some(PayloadFacts {
         body_bytes_n: Some(row.int("bytes_n")?.unsigned_abs()).filter(|_| !is_sealed),
@@ -474,7 +425,7 @@ async fn replays_of(
     for place in text.map(|text| replay_places(&text)).unwrap_or_default() {
         let values = [key.provider.as_str().into(), place.as_slice().into()];
         // They are taken in this order.
-        let Some(row) = db.fetch_optional(REPLAY, &values).await? else { break };
+        let Some(row) = db.fetch_optional(events_sql(IS_REPLAY), &values).await? else { break };
         found.push(row);
     }
     event_views(db, &found, reach).await
@@ -485,24 +436,21 @@ async fn messages_of(
     event_seq: i64,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<(IntactRows<MessageRow>, IntactRows<AttemptFacts>)> {
+) -> DbResult<(IntactRows<MessageRow>, IntactRows<LedgerEntry>)> {
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range: [Value; 2] = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let rows = db.fetch(MESSAGES, &range).await?;
     let messages = message_rows(&rows, installation_id)?;
     let mut range = range.to_vec();
     range.push(ROWS_N_MAX.into());
-    let rows = db.fetch(ATTEMPTS, &range).await?;
+    let rows = db.fetch(event_attempts_sql(), &range).await?;
     let attempt = |row: &Row| {
         let message_id = MessageId::from_column(row.int("message_id")?);
         let message = messages.rows.iter().find(|message| message.message_id == message_id);
-        let attempt = attempt_view(AttemptRow::of(row, message_id, ring)?);
-        Ok(AttemptFacts {
-            at_ms: attempt.started_at_ms,
-            message_id,
-            effect_name: message.map(|message| message.effect_name.clone()).unwrap_or_default(),
-            attempt,
-        })
+        let effect_name = message.map(|message| message.effect_name.clone()).unwrap_or_default();
+        let attempt = attempt_view(row, ring)?;
+        let message_id = message_id.to_string();
+        Ok(entry(attempt.started_at_ms, LedgerWhat::Attempt { message_id, effect_name, attempt }))
     };
     // The oldest first.
     let rows: Vec<Row> = rows.into_iter().rev().collect();

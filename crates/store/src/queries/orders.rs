@@ -1,23 +1,15 @@
-//! Decisions of an operator about one message, event, destination or provider.
-//!
-//! Orders of an operator about all rows that a filter finds.
-//!
-//! What-if for operators: which events they may choose, how much of the result they may see, and the row of the audit
-//! log, because a result shows bodies. The caller passes the code that runs handlers.
+//! Decisions of an operator about one message, event, destination or provider; operations, which are about all rows that
+//! a filter finds; and what-if: which events an operator may choose, how much of the result they may see, and the row of
+//! the audit log, because a result shows bodies. The caller passes the code that runs handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::events::EventQuery;
-use super::person::{People, PeopleError};
-use super::walk::EventPlace;
-use crate::audit::{AuditEntry, append};
-use crate::db::{DbResult, Executor, StoreError};
+use super::{EventPlace, EventQuery, OperatorError, OperatorQueries};
 use crate::decision::{
-    Answered, Deciding, Decision, Ordered, Pausable, Refusal, event_decide, message_decide, once,
-    pause_decide,
+    Answered, Decision, Ordered, Pausable, event_decide, message_decide, once, pause_decide,
 };
 use crate::operations::{
     BulkRules, OperationAct, PreviewContext, operation_begin, operation_decide, operation_list,
@@ -25,61 +17,57 @@ use crate::operations::{
 };
 use crate::trial::CommittedEvent;
 use hooklatch_contract::{
-    OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, PauseAct,
-    WhatIfEffect, WhatIfEvent, WhatIfView,
+    OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, WhatIfEffect,
+    WhatIfEvent, WhatIfView,
 };
 use hooklatch_core::types::{EventKey, Name, Role, UnixMs};
 
-impl People {
+/// Most effects of one event that are listed.
+const EFFECTS_N_MAX: usize = 100;
+
+impl OperatorQueries {
     /// Carries out an order once, records it, and keeps its answer, all in one transaction. For operators, about what
     /// is in their scope: the provider of an event, the provider and the destination of a message, a destination.
     pub async fn decide(
         &self,
         ordered: &Ordered,
         decision: &Decision<'_>,
-    ) -> Result<Answered<OrderResult>, PeopleError> {
+    ) -> Result<Answered<OrderResult>, OperatorError> {
         self.needs(Role::Operator)?;
-        let deciding = self.deciding(decision);
-        let decided = match ordered.clone() {
-            Ordered::Message { id, act } => {
-                once(&self.store, "message_decide", deciding, move |mut db, deciding| {
-                    Box::pin(async move { message_decide(&mut db, id, act, deciding).await })
-                })
-                .await?
-            }
-            Ordered::Event { key, act } => {
+        let op = match ordered {
+            Ordered::Message { .. } => "message_decide",
+            Ordered::Event { key, .. } => {
                 self.needs_provider(key.provider.as_str())?;
-                once(&self.store, "event_decide", deciding, move |mut db, deciding| {
-                    Box::pin(async move { event_decide(&mut db, &key, act, deciding).await })
-                })
-                .await?
+                "event_decide"
             }
-            Ordered::Destination { name, act, until_ms } => {
+            Ordered::Destination { name, .. } => {
                 self.needs_destination(name.as_str())?;
-                self.pause(Pausable::Destination, name, (act, until_ms), deciding).await?
+                "pause_decide"
             }
-            Ordered::Provider { name, act, until_ms } => {
+            Ordered::Provider { name, .. } => {
                 self.needs_provider(name.as_str())?;
-                self.pause(Pausable::Provider, name, (act, until_ms), deciding).await?
+                "pause_decide"
             }
         };
-        Ok(decided?)
+        let (ordered, deciding) = (ordered.clone(), self.deciding(decision));
+        let decided = once(&self.store, op, deciding, move |mut db, deciding| {
+            Box::pin(async move {
+                let db = &mut db;
+                match ordered {
+                    Ordered::Message { id, act } => message_decide(db, id, act, deciding).await,
+                    Ordered::Event { key, act } => event_decide(db, &key, act, deciding).await,
+                    Ordered::Destination { name, act, until_ms } => {
+                        pause_decide(db, (Pausable::Destination, &name), (act, until_ms), deciding).await
+                    }
+                    Ordered::Provider { name, act, until_ms } => {
+                        pause_decide(db, (Pausable::Provider, &name), (act, until_ms), deciding).await
+                    }
+                }
+            })
+        });
+        Ok(decided.await??)
     }
-    async fn pause(
-        &self,
-        what: Pausable,
-        name: Name,
-        order: (PauseAct, Option<UnixMs>),
-        deciding: Deciding,
-    ) -> Result<Result<Answered<OrderResult>, Refusal>, StoreError> {
-        once(&self.store, "pause_decide", deciding, move |mut db, deciding| {
-            Box::pin(async move { pause_decide(&mut db, (what, &name), order, deciding).await })
-        })
-        .await
-    }
-}
 
-impl People {
     /// Begins an operation once, or lets it wait for a second person: what its filter finds in the operator's scope is
     /// its set from then on. For operators.
     pub async fn operation_begin(
@@ -87,7 +75,7 @@ impl People {
         order: &OperationOrder,
         rules: BulkRules,
         decision: &Decision<'_>,
-    ) -> Result<Answered<OperationView>, PeopleError> {
+    ) -> Result<Answered<OperationView>, OperatorError> {
         self.needs(Role::Operator)?;
         let (deciding, order) = (self.deciding(decision), order.clone());
         let seen = Arc::clone(&self.store.parts.preview_cache);
@@ -104,23 +92,27 @@ impl People {
         &self,
         choice: &OperationChoice,
         now_ms: UnixMs,
-    ) -> Result<OperationPreview, PeopleError> {
-        let (choice, looking, store) = (choice.clone(), self.looking(now_ms).await?, &self.store);
-        Ok(snapshot!(store.operation_preview(&choice, &looking))?)
+    ) -> Result<OperationPreview, OperatorError> {
+        let (choice, looking) = (choice.clone(), self.preview_context(now_ms).await?);
+        Ok(snapshot!(self.store, "operation_preview", |db| {
+            operation_preview(db, &choice, &looking).await
+        })?)
     }
 
-    /// What an operation that was ordered acts on yet.
+    /// The rows that an operation that was ordered has left to act on.
     pub async fn operation_preview_again(
         &self,
         operation_id: &str,
         now_ms: UnixMs,
-    ) -> Result<OperationPreview, PeopleError> {
-        let (operation_id, looking, store) =
-            (operation_id.to_owned(), self.looking(now_ms).await?, &self.store);
-        snapshot!(store.operation_preview_again(&operation_id, &looking))?.ok_or(PeopleError::NotFound)
+    ) -> Result<OperationPreview, OperatorError> {
+        let (id, looking) = (operation_id.to_owned(), self.preview_context(now_ms).await?);
+        snapshot!(self.store, "operation_preview_again", |db| {
+            operation_preview_again(db, &id, &looking).await
+        })?
+        .ok_or(OperatorError::NotFound)
     }
 
-    async fn looking(&self, now_ms: UnixMs) -> Result<PreviewContext, PeopleError> {
+    async fn preview_context(&self, now_ms: UnixMs) -> Result<PreviewContext, OperatorError> {
         self.needs(Role::Viewer)?;
         let installation_id = self.store.installation_id().await?;
         let seen = Arc::clone(&self.store.parts.preview_cache);
@@ -134,12 +126,11 @@ impl People {
         operation_id: &str,
         act: OperationAct,
         decision: &Decision<'_>,
-    ) -> Result<Answered<OperationView>, PeopleError> {
+    ) -> Result<Answered<OperationView>, OperatorError> {
         self.needs(Role::Operator)?;
-        let deciding = self.deciding(decision);
-        let operation_id = operation_id.to_owned();
+        let (id, deciding) = (operation_id.to_owned(), self.deciding(decision));
         let decided = once(&self.store, "operation_decide", deciding, move |mut db, deciding| {
-            Box::pin(async move { operation_decide(&mut db, &operation_id, act, deciding).await })
+            Box::pin(async move { operation_decide(&mut db, &id, act, deciding).await })
         });
         let decided = decided.await??;
         self.store.parts.operation_ordered.notify_one();
@@ -147,18 +138,18 @@ impl People {
     }
 
     /// The newest operations that go on only after an operator's decision, at most 40.
-    pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, PeopleError> {
+    pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, OperatorError> {
         self.needs(Role::Viewer)?;
-        let (store, who) = (&self.store, self.principal.clone());
-        Ok(alone!(store.people.operations_for_persons(&who))?)
+        let who = self.principal.clone();
+        Ok(alone!(self.store, people, "operations_for_persons", |db| operations_for_persons(db, &who).await)?)
     }
 
     /// One operation with its progress.
-    pub async fn operation(&self, operation_id: &str) -> Result<OperationView, PeopleError> {
+    pub async fn operation(&self, operation_id: &str) -> Result<OperationView, OperatorError> {
         self.needs(Role::Viewer)?;
-        let (operation_id, who) = (operation_id.to_owned(), self.principal.clone());
-        let store = &self.store;
-        alone!(store.people.operation_view(&operation_id, &who))?.ok_or(PeopleError::NotFound)
+        let (id, who) = (operation_id.to_owned(), self.principal.clone());
+        alone!(self.store, people, "operation_view", |db| operation_view(db, &id, &who).await)?
+            .ok_or(OperatorError::NotFound)
     }
 
     /// The newest operations, before the one with the id `before`.
@@ -166,28 +157,24 @@ impl People {
         &self,
         before: Option<&str>,
         limit: u32,
-    ) -> Result<Page<OperationView>, PeopleError> {
+    ) -> Result<Page<OperationView>, OperatorError> {
         self.needs(Role::Viewer)?;
         let (before, who) = (before.map(str::to_owned), self.principal.clone());
-        let store = &self.store;
-        Ok(alone!(store.people.operation_list(before.as_deref(), limit, &who))?)
+        Ok(alone!(self.store, people, "operation_list", |db| {
+            operation_list(db, before.as_deref(), limit, &who).await
+        })?)
     }
-}
 
-/// Most effects of one event that are listed.
-const EFFECTS_N_MAX: usize = 100;
-
-impl People {
     /// What `run` makes of one event.
     pub async fn what_if_one<F: Future<Output = WhatIfEvent>>(
         &self,
         key: &EventKey,
         now_ms: UnixMs,
         run: impl FnOnce(CommittedEvent) -> F,
-    ) -> Result<WhatIfView, PeopleError> {
+    ) -> Result<WhatIfView, OperatorError> {
         self.needs(Role::Operator)?;
         self.needs_event(key)?;
-        let found = self.store.event_committed(key).await?.ok_or(PeopleError::NotFound)?;
+        let found = self.store.event_committed(key).await?.ok_or(OperatorError::NotFound)?;
         let mut view = WhatIfView::default();
         self.add(&mut view, run(found).await);
         self.record_what_if(&view, now_ms).await?;
@@ -201,7 +188,7 @@ impl People {
         time_max: Duration,
         now_ms: UnixMs,
         run: impl Fn(CommittedEvent) -> F,
-    ) -> Result<WhatIfView, PeopleError> {
+    ) -> Result<WhatIfView, OperatorError> {
         self.needs(Role::Operator)?;
         let until = Instant::now() + time_max;
         let page = self.event_page(query, now_ms).await?;
@@ -249,20 +236,9 @@ impl People {
     }
 
     /// Records in the audit log the events of a what-if, before any result is returned.
-    async fn record_what_if(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
-        let entry = |event: &WhatIfEvent| AuditEntry {
-            actor: self.actor(),
-            action: "what_if",
-            provider: Some(event.provider.clone()),
-            event_id: Some(event.event_id.clone()),
-            ..AuditEntry::default()
-        };
-        let entries: Vec<AuditEntry> = view.items.iter().map(entry).collect();
-        let store = &self.store;
-        Ok(together!(store.deciding.what_if_audit(&entries, now_ms))?)
+    async fn record_what_if(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), OperatorError> {
+        let entry =
+            |event: &WhatIfEvent| self.entry("what_if", "").on_event(&event.provider, &event.event_id);
+        self.record(view.items.iter().map(entry).collect(), now_ms).await
     }
-}
-
-async fn what_if_audit(db: &mut Executor<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
-    append(db, now_ms, entries).await
 }
