@@ -13,7 +13,8 @@ use clap::Args;
 
 use self::report::{Moments, RestoreReport, done_in_words, in_words};
 use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
-use hooklatch_core::config::Config;
+use hooklatch_core::config::{Config, LogConfig};
+use hooklatch_core::logging;
 use hooklatch_core::times::parse_time;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_operator::load::{Kinds, loaded};
@@ -74,6 +75,11 @@ pub(super) fn restore_check(
         .is_some_and(|reason| reason.is_empty() || reason.len() > 255 || reason.contains('\n'))
     {
         return Err(Usage("--reason is one line of 1 to 255 bytes".to_owned()).into());
+    }
+    if args.yes {
+        // The line of its row in the audit log; no other line.
+        let log = LogConfig { filter: "off".to_owned(), ..config.log.clone() };
+        logging::install(&log, hooklatch_outbox::silent_log_targets())?;
     }
     let started = Instant::now();
     block_on(async {

@@ -9,6 +9,6 @@ mod lines;
 mod non_blocking;
 mod sampler;
 
-pub use install::install;
+pub use install::{AUDIT_TARGET, install};
 pub use lines::Lines;
 pub use sampler::Sampler;
