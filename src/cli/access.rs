@@ -127,7 +127,18 @@ impl ServerCommand for Tokens {
                     valid_for_s: *valid_for,
                     reason: why.reason.clone(),
                 };
-                let made: ApiAnswer<TokenMade> = remote.order(&["tokens"], &order, why)?;
+                // Nobody sees a token whose answer was lost, and its name is taken until it is revoked.
+                let if_unknown = format!(
+                    "whether the token was made is not known: if `hooklatch tokens list` shows `{name}`, revoke it there, as \
+                     it is not shown again; then give the same command again"
+                );
+                let place = OrderPlace {
+                    path: &["tokens"],
+                    key: why.key.as_deref(),
+                    if_unknown: Some(&if_unknown),
+                    ..OrderPlace::default()
+                };
+                let made: ApiAnswer<TokenMade> = remote.api.post(&place, &order)?;
                 let until = made.view.facts.expires_at_ms.map(|ms| format_moment(ms, remote.screen.now_ms));
                 let until = until.unwrap_or_else(|| "it is revoked".to_owned());
                 let advice = format!("it is shown once: keep it; good until {until} (UTC)");
@@ -216,7 +227,8 @@ fn subject(row: &AuditView) -> Option<String> {
 pub(super) struct Taught {
     /// Name of the provider whose sender taught it.
     provider: String,
-    /// Idempotency key of the order; by default a new one for each run of the command.
+    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again is
+    /// a new order.
     #[arg(long)]
     key: Option<String>,
 }
@@ -224,7 +236,15 @@ pub(super) struct Taught {
 impl ServerCommand for Taught {
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
         let path = ["providers", &self.provider, "taught"];
-        let place = OrderPlace { path: &path, key: self.key.as_deref(), if_match: None };
+        let place = OrderPlace {
+            path: &path,
+            key: self.key.as_deref(),
+            if_unknown: Some(
+                "whether the secret was shown is not known: give the same command again; if there is none left, it was, to \
+                 nobody: pair once more",
+            ),
+            ..OrderPlace::default()
+        };
         let found: ApiAnswer<TaughtView> = remote.api.post(&place, &json!({}))?;
         let advice = "it is shown once: keep it, and take `pairing` out of the configuration";
         print_secret(remote, &found, &found.view.secret, advice);

@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::api_client::OrderPlace;
 use super::bulk::{ActArgs, Filter, time};
 use super::ledger::ledger;
 use super::output::Column::{Id, Loose, Whole};
@@ -235,7 +236,16 @@ impl ServerCommand for Erase {
         let act = if self.discard { EventAct::EraseAndDiscard } else { EventAct::Erase };
         for event_id in &self.event_ids {
             let path = ["events", &self.provider, event_id, "decide"];
-            remote.decide((&path, event_id), &to(act, &self.why), (&self.why, None), "erased")?;
+            let place = OrderPlace {
+                path: &path,
+                key: self.why.key.as_deref(),
+                if_unknown: Some(
+                    "whether it was erased is not known: give the same command again, which changes nothing about what is \
+                     erased already",
+                ),
+                ..OrderPlace::default()
+            };
+            remote.decide_at(&place, event_id, &to(act, &self.why), "erased")?;
         }
         Ok(ExitCode::SUCCESS)
     }

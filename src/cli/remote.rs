@@ -85,7 +85,8 @@ pub(super) struct WhyArgs {
     /// The reason, for the audit log: one line, 255 bytes at most.
     #[arg(long)]
     pub(super) reason: String,
-    /// Idempotency key of the order; by default a new one for each run of the command.
+    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again is
+    /// a new order; the error of one without an answer names the key to repeat it with.
     #[arg(long)]
     pub(super) key: Option<String>,
 }
@@ -229,7 +230,7 @@ impl Remote {
         order: &impl Serialize,
         why: &WhyArgs,
     ) -> anyhow::Result<ApiAnswer<T>> {
-        self.api.post(&OrderPlace { path, key: why.key.as_deref(), if_match: None }, order)
+        self.api.post(&OrderPlace { path, key: why.key.as_deref(), ..OrderPlace::default() }, order)
     }
 
     /// Orders `order` about the subject at `path`, if that still has this version, and prints that it was done.
@@ -241,9 +242,21 @@ impl Remote {
         done: &str,
     ) -> anyhow::Result<ExitCode> {
         let version = version.and_then(VersionArgs::header);
-        let place = OrderPlace { path, key: why.key.as_deref(), if_match: version.as_deref() };
+        let key = why.key.as_deref();
+        let place = OrderPlace { path, key, if_match: version.as_deref(), ..OrderPlace::default() };
+        self.decide_at(&place, subject, order, done)
+    }
+
+    /// Orders `order` at this place, and prints that it was done.
+    pub(super) fn decide_at(
+        &self,
+        place: &OrderPlace<'_>,
+        subject: &str,
+        order: &impl Serialize,
+        done: &str,
+    ) -> anyhow::Result<ExitCode> {
         let answer: ApiAnswer<OrderResult> =
-            self.api.post(&place, order).with_context(|| subject.to_owned())?;
+            self.api.post(place, order).with_context(|| subject.to_owned())?;
         if self.screen.is_json {
             say(&answer.raw);
         } else {
