@@ -14,8 +14,9 @@ use anyhow::{Context, bail, ensure};
 use tokio::signal::unix::Signal;
 use tracing::{error, info};
 
-use super::builder::App;
-use super::entries::{Entries, LookedAt};
+use super::App;
+use super::api::LookedAt;
+use super::entries::Entries;
 use super::gauges::{self, NodeActivity};
 use hooklatch_core::config::{Config, EffectiveSetting};
 use hooklatch_core::current::Current;

@@ -1,4 +1,4 @@
-//! The start: database, providers, admission, outbox, listeners.
+//! The start: database, providers, admission, outbox, what runs beside them, listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,25 +6,21 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, RwLock, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::admission::SharedParts;
-use super::builder::App;
+use super::App;
+use super::api::{LookedAt, be_seen};
 use super::database::open_store;
-use super::doctor::be_seen;
-use super::entries::{Entries, LookedAt};
-use super::gauges::{self, LiveGauges, NodeActivity, Rhythms};
-use super::health::{self, ReadinessSources};
+use super::entries::Entries;
+use super::gauges::{self, Counting, Counts, LiveGauges, NodeActivity, Rhythms};
 use super::listeners::opened;
-use super::parts::Parts;
 use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
-use super::tasks::spawn;
-use super::witness::Witnessing;
+use super::tasks::{Parts, ReadinessSources, Witnessing, spawn};
+use super::tasks::{noted, watch_readiness};
 use hooklatch_core::config::Config;
 use hooklatch_core::current::Current;
 use hooklatch_core::logging;
@@ -32,10 +28,14 @@ use hooklatch_core::stop::Stop;
 use hooklatch_operator::http::operator::{OperatorState, Readiness};
 use hooklatch_operator::service::Sockets;
 use hooklatch_outbox::traces::{TraceOptions, Traces};
-use hooklatch_outbox::{NodeCalls, Outbox};
-use hooklatch_receive::admit::{self, AdmitContext, AdmitTasks, Admitter, Providers};
-use hooklatch_receive::{Receiver, RequestNotes};
-use hooklatch_store::{LostTime, Store};
+use hooklatch_outbox::{Handover, NodeCalls, Outbox};
+use hooklatch_receive::admit::{
+    self, AdmitContext, AdmitTasks, Admitter, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable,
+};
+use hooklatch_receive::operations::OperationRunner;
+use hooklatch_receive::retention::{Pruner, delete_wholes};
+use hooklatch_receive::{CountedRequests, Receiver, RequestNotes};
+use hooklatch_store::{InitialLease, LostTime, Store};
 
 /// What every part of the program needs.
 struct Startup {
@@ -285,8 +285,8 @@ fn run_outbox(
         admission: Arc::clone(admission),
     };
     let workers = vec![
-        spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
-        spawn(health::watch(readiness, watched.clone(), stopping.clone())),
+        spawn(noted(outbox.run(stopping.clone()), is_outbox_running)),
+        spawn(watch_readiness(readiness, watched.clone(), stopping.clone())),
     ];
     (watched, ready, workers)
 }
@@ -304,4 +304,118 @@ fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
 /// Name of this node in leases, for readers of the tables: the process id and a random part.
 fn node_name() -> String {
     format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
+}
+
+/// What the parts besides admission and outbox share.
+struct SharedParts<'a> {
+    pub(super) admission: &'a Arc<AdmitContext>,
+    pub(super) providers: &'a Providers,
+    pub(super) config: &'a Current<Config>,
+    pub(super) notes: &'a RequestNotes,
+    /// The counters of this node, and the handle that renders them.
+    pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
+    pub(super) activity: &'a Arc<NodeActivity>,
+}
+
+/// The outbox, as admission reserves slots in it.
+struct OutboxSlots(Handover);
+
+impl TakeSlot for OutboxSlots {
+    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
+        let (lease, start) = self.0.take(destination)?;
+        Some((lease, Box::new(start)))
+    }
+}
+
+impl App {
+    /// Builds the context that the parts of admission share.
+    pub(super) fn admission(
+        &self,
+        store: &Store,
+        (installation_id, lost): (&Uuid, Vec<LostTime>),
+        outbox: &Outbox,
+        lines: &Arc<logging::Lines>,
+    ) -> AdmitContext {
+        let (waker, handover) = (outbox.waker(), outbox.handover());
+        AdmitContext {
+            store: store.clone(),
+            clock: self.clock.clone(),
+            installation_id: *installation_id,
+            planner: Planner::new(self.clock.clone(), *installation_id).after(lost),
+            unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
+            lines: Arc::clone(lines),
+            handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
+            turns: Arc::new(Semaphore::new(store.handlers_n())),
+            slots: Box::new(OutboxSlots(handover)),
+            wake_outbox: Box::new(move || waker.wake()),
+            under_way: UnderWay::default(),
+            batch_events: metrics::histogram!("hooklatch_batch_events"),
+            traces: outbox.traces(),
+            wake_retries: Notify::new(),
+            queue_gate: RwLock::default(),
+            wake_pauses: Notify::new(),
+        }
+    }
+
+    /// Spawns the long-running parts besides admission and outbox.
+    fn spawn_shared_tasks(
+        &self,
+        parts: &Parts,
+        shared: SharedParts<'_>,
+        stopping: &Stop,
+    ) -> Vec<JoinHandle<()>> {
+        let SharedParts { admission, providers, config, notes, counting, activity } = shared;
+        let (rhythms, requests, handle) = counting;
+        let mut counting = Counting {
+            admission: Arc::clone(admission),
+            config: config.clone(),
+            counts: Counts::default(),
+            rhythms: Arc::clone(rhythms),
+            requests,
+            activity: Arc::clone(activity),
+            handle,
+            database: admission.store.file(),
+        };
+        let poll = Duration::from_millis(self.config.outbox.poll_ms);
+        let (shared, paused, stop) = (Arc::clone(admission), providers.clone(), stopping.clone());
+        let pauses = async move || {
+            admit::run_pauses(Arc::clone(&shared), paused.clone(), stop.clone()).await;
+        };
+        let (shared, tried, stop) = (Arc::clone(admission), providers.clone(), stopping.clone());
+        let retries = async move || {
+            admit::run_retries(Arc::clone(&shared), tried.clone(), poll, stop.clone()).await;
+        };
+        let stop = stopping.clone();
+        let counting = async move || counting.run(stop.clone()).await;
+        let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
+        let noting = async move || notes.run(&store, stop.clone()).await;
+        let mut tasks = vec![
+            spawn(parts.clone().keep("retry", retries)),
+            spawn(parts.clone().keep("pauses", pauses)),
+            spawn(parts.clone().keep("counts", counting)),
+            spawn(parts.clone().keep("notes", noting)),
+        ];
+        let woken = Arc::clone(admission);
+        let wake = move || {
+            (woken.wake_outbox)();
+            woken.wake_retries.notify_one();
+        };
+        let mut runner = OperationRunner::new(admission.store.clone(), self.clock.clone(), Box::new(wake));
+        let stop = stopping.clone();
+        let operating = async move || runner.run(stop.clone()).await;
+        tasks.push(spawn(parts.clone().keep("operations", operating)));
+        if self.config.providers.values().any(|provider| !provider.redact.is_empty()) {
+            let (store, stop) = (admission.store.clone(), stopping.clone());
+            let redacting = async move || delete_wholes(&store, stop.clone()).await;
+            tasks.push(spawn(parts.clone().keep("redaction", redacting)));
+        }
+        if self.config.retention.every_ms > 0 {
+            let (store, clock) = (admission.store.clone(), self.clock.clone());
+            let mut pruner = Pruner::new(store, clock, config.clone(), false);
+            let stop = stopping.clone();
+            let pruning = async move || pruner.run(stop.clone()).await;
+            tasks.push(spawn(parts.clone().keep("retention", pruning)));
+        }
+        tasks
+    }
 }

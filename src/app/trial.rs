@@ -11,7 +11,7 @@ use axum::body::Body;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::builder::App;
+use super::App;
 use super::running::Background;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{self, Loaded, Settings};

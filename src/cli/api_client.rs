@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::reach::ReachedServer;
+use super::remote::ReachedServer;
 use super::shared::{client, complain, runtime, with_causes};
 use hooklatch_contract::{MeView, ProblemView};
 use hooklatch_core::config::Environment;

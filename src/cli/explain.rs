@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::reach::ReachArgs;
+use super::remote::ReachArgs;
 use super::remote::{PagingArgs, Remote};
 use super::shared::{complain, find_kind, report_problems, say, typed_secret};
 use super::sign::signer;

@@ -241,7 +241,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::commands::{Cli, program};
+    use crate::cli::{Cli, program};
 
     /// The words of an example; quotes hold a text together.
     fn words(example: &str) -> Vec<String> {

@@ -11,7 +11,7 @@ use clap::Args;
 use super::api_client::ApiAnswer;
 use super::events::EventFilterArgs;
 use super::output::with_times;
-use super::reach::ReachArgs;
+use super::remote::ReachArgs;
 use super::remote::Remote;
 use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
 use crate::app::App;

@@ -1,7 +1,5 @@
 //! `sign`: requests as their senders would send them, built offline and ready to paste. [`signer`] finds the secret
-//! that signs, also for `send` and `explain`; `own_vectors.rs` builds the vectors that every kind must have.
-
-mod own_vectors;
+//! that signs, also for `send` and `explain`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-pub(super) use self::own_vectors::vectors as kind_vectors;
+use super::new_kind::kind_vectors;
 use super::shared::{Usage, complain, find_kind, say, typed_secret, unknown};
 use hooklatch_core::config::Secret;
 use hooklatch_core::types::Clock;

@@ -1,4 +1,5 @@
-//! `whoami`, `settings`, `tokens`, `audit` and `taught`: permissions on a server, its audit log, and its configuration.
+//! What a server records besides events and messages, and permissions on it: `whoami`, `settings`, `tokens`, `audit`,
+//! `taught`, `rejected`, `statistics` and `search`.
 
 use std::process::ExitCode;
 
@@ -7,11 +8,16 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::api_client::{ApiAnswer, OrderPlace};
-use super::output::Column::{Id, Loose, Whole};
-use super::output::{Shown, Tone, fields, with_times};
-use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs};
-use super::shared::{Usage, complain, say};
-use hooklatch_contract::{AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView};
+use super::output::Column::{self, Id, Loose, Whole};
+use super::output::{Screen, Shown, Tone, fields, table, with_times};
+use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, rows};
+use super::shared::{Ending, Usage, complain, say};
+use hooklatch_contract::{
+    AuditView, BacklogView, EventView, MeView, MessageView, MinuteView, Page, RejectedGroup, RejectedView,
+    SearchHit, SearchView, SettingView, StatisticsView, TaughtView, TokenMade, TokenOrder, TokenView,
+    UnknownPathView,
+};
+use hooklatch_core::figures::grouped;
 use hooklatch_core::times::format_moment;
 use hooklatch_core::types::Role;
 
@@ -250,6 +256,224 @@ impl ServerCommand for Taught {
         print_secret(remote, &found, &found.view.secret, advice);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `rejected`: requests that were refused, and why.
+#[derive(Subcommand)]
+pub(super) enum Rejected {
+    /// List the newest refused requests, and why each was refused.
+    ///
+    /// Step `request`: refused before it was verified, because of its size, its speed or its method. Step `address`: not
+    /// in `allow_from`. All others: its signature was not valid.
+    List {
+        /// Name of the provider that they were for.
+        #[arg(long)]
+        provider: Option<String>,
+        /// Reason for which they were refused, such as `mismatch`.
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        paging: PagingArgs,
+    },
+    /// Count the refused requests that are kept, by provider, reason and client: the 50 largest groups.
+    Groups,
+    /// List paths that no provider has and that were posted to, with the provider that was probably meant.
+    ///
+    /// Each node keeps 32 of them in memory, since its start.
+    Paths,
+}
+
+impl ServerCommand for Rejected {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::List { provider, reason, paging } => {
+                let query = [("provider", provider.as_deref()), ("reason", reason.as_deref())];
+                remote.list::<RejectedView>(&["rejected"], &query, Some(paging))
+            }
+            Self::Groups => {
+                remote.show(&["rejected", "groups"], &[], |page: &Page<RejectedGroup>, screen, _| {
+                    rows_or(screen, &page.items, "no refused request is kept")
+                })
+            }
+            Self::Paths => remote.show(&["backlog"], &[], |view: &BacklogView, screen, _| {
+                let none = "no path without a provider was posted to since this node started";
+                rows_or(screen, &view.unknown_paths, none)
+            }),
+        }
+    }
+}
+
+fn rows_or<T: ListRow>(screen: &Screen, items: &[T], none: &str) -> String {
+    if items.is_empty() { none.to_owned() } else { rows(screen, items, true) }
+}
+
+fn plain_or_dash(text: Option<&String>) -> Shown {
+    Shown::text(text.map_or("-", String::as_str))
+}
+
+impl ListRow for RejectedView {
+    const NOUN: &'static str = "refused request";
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("received (UTC)"), |one, screen| screen.time(one.received_at_ms)),
+        (Whole("provider"), |one, _| Shown::text(&one.provider)),
+        (Whole("step"), |one, _| Shown::text(&one.step)),
+        (Whole("reason"), |one, _| Shown::text(&one.reason)),
+        (Id("client"), |one, _| plain_or_dash(one.client_address.as_ref())),
+        (Loose("detail"), |one, _| Shown::text(&one.detail)),
+    ];
+}
+
+impl ListRow for RejectedGroup {
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("requests"), |one, _| Shown::text(one.requests_n.to_string())),
+        (Whole("last (UTC)"), |one, screen| screen.time(one.last_at_ms)),
+        (Whole("provider"), |one, _| Shown::text(&one.provider)),
+        (Id("client"), |one, _| plain_or_dash(one.client_address.as_ref())),
+        (Loose("reason"), |one, _| Shown::text(&one.reason)),
+    ];
+}
+
+impl ListRow for UnknownPathView {
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("last (UTC)"), |one, screen| screen.time(one.last_at_ms)),
+        (Whole("requests"), |one, _| Shown::text(one.requests_n.to_string())),
+        (Id("client"), |one, _| plain_or_dash(one.client_address.as_ref())),
+        (Whole("did it mean"), |one, _| plain_or_dash(one.nearest_provider.as_ref())),
+        (Whole("signed like"), |one, _| plain_or_dash(one.signature_of_kind.as_ref())),
+        (Loose("path"), |one, _| Shown::text(&one.path)),
+    ];
+}
+
+/// `statistics`: events per minute and provider.
+#[derive(Args)]
+pub(super) struct Statistics {
+    /// Name of the provider; all by default.
+    #[arg(long)]
+    provider: Option<String>,
+    /// Minutes to look back, 1 to 1,440.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_440))]
+    minutes: u32,
+}
+
+impl ServerCommand for Statistics {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let minutes = self.minutes.to_string();
+        let query = [("provider", self.provider.as_deref()), ("minutes_n", Some(minutes.as_str()))];
+        let found = remote.api.get::<StatisticsView>(&["statistics"], &query)?;
+        remote.print(&found, |view, screen| rows(screen, &view.minutes, true));
+        if !remote.screen.is_json {
+            if let Some(from_ms) = found.view.counted_from_ms {
+                let from = format_moment(from_ms, remote.screen.now_ms);
+                complain(format!(
+                    "there are too many events to count them all: whole minutes begin at {from}"
+                ));
+            } else if found.view.minutes.is_empty() {
+                complain(format!("no events in the last {minutes} minutes"));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ListRow for MinuteView {
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("minute (UTC)"), |one, screen| screen.time(one.at_ms)),
+        (Whole("provider"), |one, _| Shown::text(&one.provider)),
+        (Whole("events"), |one, _| {
+            if one.is_cut { Shown::text(grouped(one.events_n) + "+") } else { Shown::number(one.events_n) }
+        }),
+        (Whole("waiting now"), |one, _| {
+            Shown::number(one.waiting_n).in_tone(if one.waiting_n > 0 { Tone::Waits } else { Tone::Faint })
+        }),
+    ];
+}
+
+/// `search ID`: whatever an id leads to, and why it leads nowhere; 3 when nothing is found.
+#[derive(Args)]
+pub(super) struct Search {
+    /// Id of an event or inside one (payment, order, invoice; six characters are enough), of a message or object, an
+    /// idempotency key, the name of an effect, or the address of a page that ends with an id.
+    id: String,
+}
+
+impl ServerCommand for Search {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let found = remote.api.get::<SearchView>(&["search"], &[("id", Some(&self.id))])?;
+        remote.print(&found, hits);
+        Ok(if found.view.found.is_empty() { Ending::NotFound } else { Ending::Done }.code())
+    }
+}
+
+const HIT_COLUMNS: [Column; 7] = [
+    Whole("it is"),
+    Whole("time (UTC)"),
+    Whole("provider"),
+    Whole("of"),
+    Whole("state"),
+    Whole("calls"),
+    Loose("what"),
+];
+
+fn hits(view: &SearchView, screen: &Screen) -> String {
+    let mut parts = if view.found.is_empty() {
+        [format!("nothing found for {}", view.query), view.headline.clone()]
+            .iter()
+            .map(|line| Shown::text(line).as_str().to_owned())
+            .collect()
+    } else {
+        let rows: Vec<Vec<Shown>> = view.found.iter().map(|hit| hit_cells(hit, screen)).collect();
+        vec![table(screen, &HIT_COLUMNS, &rows, true)]
+    };
+    parts.extend(view.notes.iter().map(|note| Shown::text(note).as_str().to_owned()));
+    parts.join("\n")
+}
+
+fn hit_cells(hit: &SearchHit, screen: &Screen) -> Vec<Shown> {
+    match hit {
+        SearchHit::EventId { event } => event_hit("an event", event, screen),
+        SearchHit::SearchId { event } => event_hit("inside an event", event, screen),
+        SearchHit::Object { event } => event_hit("an object", event, screen),
+        SearchHit::MessageId { message } => message_hit("a message", message, screen),
+        SearchHit::IdempotencyKey { message } => message_hit("a key", message, screen),
+        SearchHit::EffectName { message } => message_hit("an effect", message, screen),
+        SearchHit::Rejected { rejected } => vec![
+            Shown::text("in a refusal"),
+            screen.time(rejected.received_at_ms),
+            Shown::text(&rejected.provider),
+            Shown::text(&rejected.rejection_id),
+            Shown::text(&rejected.step),
+            Shown::or_dash(None::<&str>),
+            Shown::text(&rejected.detail),
+        ],
+    }
+}
+
+fn event_hit(what: &str, event: &EventView, screen: &Screen) -> Vec<Shown> {
+    let error = event.error.as_ref().or(event.delivery.error.as_ref()).map_or("", String::as_str);
+    let parts = event.parts.join(" · ");
+    let words = [event.event_type.as_str(), &parts, error];
+    let words = words.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+    vec![
+        Shown::text(what),
+        screen.time(event.received_at_ms),
+        Shown::text(&event.provider),
+        Shown::text(&event.event_id),
+        Shown::event_state(event.state),
+        Shown::delivery(&event.delivery),
+        Shown::text(words),
+    ]
+}
+
+fn message_hit(what: &str, message: &MessageView, screen: &Screen) -> Vec<Shown> {
+    vec![
+        Shown::text(what),
+        screen.time(message.created_at_ms),
+        Shown::text(&message.provider),
+        Shown::text(message.message_id.to_string()),
+        Shown::message_state(message.state),
+        Shown::or_dash(None::<&str>),
+        Shown::text(format!("{} to {} of {}", message.effect_name, message.destination, message.event_id)),
+    ]
 }
 
 #[cfg(test)]
