@@ -45,8 +45,8 @@ pub(super) struct Exporting {
 impl Exporting {
     pub(super) fn start(parts: &Parts, mut exporter: SpanExporter) -> Self {
         let (stop, stopping) = Stop::channel();
-        let run = async move || exporter.run(stopping.clone()).await;
-        Self { stop, task: spawn(parts.clone().keep("traces", run)) }
+        let run = async move |stop| exporter.run(stop).await;
+        Self { stop, task: spawn(parts.keep("traces", &stopping, run)) }
     }
 }
 

@@ -59,20 +59,25 @@ impl Parts {
     }
 
     /// Runs a part until it ends by itself, again after every panic.
-    pub(super) async fn keep(self, part: &'static str, mut run: impl AsyncFnMut()) {
-        loop {
-            self.note(part, true);
-            let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await else { break };
-            self.note(part, false);
-            metrics::counter!("hooklatch_panics_total", "part" => part).increment(1);
-            error!(
-                part,
-                reason = panic_text(panic.as_ref()),
-                "a part of the app panicked and is started again"
-            );
-            stop::pass(AWAY).await;
+    pub(super) fn keep<F: AsyncFnMut(Stop)>(
+        &self,
+        part: &'static str,
+        stop: &Stop,
+        mut run: F,
+    ) -> impl Future<Output = ()> + use<F> {
+        let (parts, stop) = (self.clone(), stop.clone());
+        async move {
+            loop {
+                parts.note(part, true);
+                let Err(panic) = AssertUnwindSafe(run(stop.clone())).catch_unwind().await else { break };
+                parts.note(part, false);
+                metrics::counter!("hooklatch_panics_total", "part" => part).increment(1);
+                let reason = panic_text(panic.as_ref());
+                error!(part, reason, "a part of the app panicked and is started again");
+                stop::pass(AWAY).await;
+            }
+            parts.note(part, false);
         }
-        self.note(part, false);
     }
 
     fn note(&self, part: &'static str, is_running: bool) {
@@ -161,8 +166,8 @@ impl Witnessing {
     pub(super) fn start(parts: &Parts, store: &Store, clock: &Clock) -> Self {
         let (stop, stopping) = Stop::channel();
         let (store, clock) = (store.clone(), clock.clone());
-        let run = async move || write_witness(&store, &clock, stopping.clone()).await;
-        Self { stop, task: spawn(parts.clone().keep("witness", run)) }
+        let run = async move |stop| write_witness(&store, &clock, stop).await;
+        Self { stop, task: spawn(parts.keep("witness", &stopping, run)) }
     }
 
     /// Writes the last step, if something has changed.
@@ -214,7 +219,7 @@ mod tests {
         let (parts, mut runs_n) = (Parts::default(), 0);
         let seen = parts.clone();
         parts
-            .keep("test", async || {
+            .keep("test", &Stop::channel().1, async |_| {
                 runs_n += 1;
                 assert!(seen.are_running());
                 assert!(runs_n >= 3, "not yet");

@@ -52,8 +52,6 @@ pub(crate) struct Counting {
     pub(crate) requests: CountedRequests,
     pub(crate) activity: Arc<NodeActivity>,
     pub(crate) handle: PrometheusHandle,
-    /// The database's file, where it is one.
-    pub(crate) database: Option<PathBuf>,
 }
 
 impl Counting {
@@ -122,7 +120,7 @@ impl Counting {
     }
 
     async fn system(&self) {
-        let database = self.database.clone();
+        let database = self.admission.store.file();
         let asked = tokio::task::spawn_blocking(move || publish_system(database.as_deref()));
         if let Err(error) = asked.await {
             warn!(%error, "could not ask the system for open files and disk");
