@@ -12,7 +12,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::App;
-use super::tasks::spawn;
+use super::running::spawn;
 use hooklatch_console::{self as console, ConsoleState, SignAgain, SignedAgain, SignedCopy};
 use hooklatch_core::config::{DEV_TOKEN, Secret};
 use hooklatch_core::current::Current;

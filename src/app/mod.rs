@@ -1,16 +1,15 @@
 //! Starts and stops the parts of Hooklatch: what `hooklatch serve` and a user's own `main.rs` run.
 //!
 //! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
-//! part gets the time to finish its work. Every task of the process is spawned in `tasks.rs`.
+//! part gets the time to finish its work. Every task of the process is spawned in `running.rs`.
 //!
 //! In reading order: [`App`] is a Hooklatch before it runs; `start.rs` starts it, with `database.rs` (open and
-//! migrate), `entries.rs` (providers), `listeners.rs` and `api.rs` (what operators see); `running.rs` is the running app,
-//! its stop, and the life of a process that runs only Hooklatch; `reload.rs` reloads its configuration. `trial.rs` is an
+//! migrate), `entries.rs` (providers, and what operators see) and `listeners.rs`; `running.rs` is the running app
+//! with its tasks, its stop, and the life of a process that runs only Hooklatch; `reload.rs` reloads its configuration. `trial.rs` is an
 //! app for tests of handlers; `gauges/` are the metrics.
 //!
 //! Requests are handled in `http` and `receive`, not here.
 
-mod api;
 mod database;
 mod entries;
 mod gauges;
@@ -18,7 +17,6 @@ mod listeners;
 mod reload;
 mod running;
 mod start;
-mod tasks;
 mod trial;
 
 pub(crate) use database::migrate;

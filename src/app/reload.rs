@@ -15,8 +15,8 @@ use tokio::signal::unix::Signal;
 use tracing::{error, info};
 
 use super::App;
-use super::api::LookedAt;
 use super::entries::Entries;
+use super::entries::LookedAt;
 use super::gauges;
 use hooklatch_core::config::{Config, EffectiveSetting};
 use hooklatch_core::current::Current;

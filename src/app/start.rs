@@ -12,14 +12,14 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::App;
-use super::api::{LookedAt, be_seen};
 use super::database::open_store;
 use super::entries::Entries;
+use super::entries::{LookedAt, be_seen};
 use super::gauges::{self, Counting, Counts, LiveGauges, NodeActivity, Rhythms};
 use super::listeners::opened;
 use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
-use super::tasks::{Parts, ReadinessSources, Witnessing, noted, spawn, watch_readiness};
+use super::running::{Parts, ReadinessSources, Witnessing, noted, spawn, watch_readiness};
 use hooklatch_core::config::Config;
 use hooklatch_core::current::Current;
 use hooklatch_core::logging;

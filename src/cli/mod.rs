@@ -3,8 +3,8 @@
 //! Exit codes: see `shared.rs`. Results go to stdout, everything else to stderr.
 //!
 //! Here is the list of commands; `help.rs` lays out their `--help`; `shared.rs` has what all of them need. `serve.rs`
-//! runs a server; `check.rs`, `providers/`, `sign.rs`, `explain.rs` and `new_kind/` need none; `send.rs` calls one;
-//! `database.rs`, `what_if.rs` and `restore.rs` open the database themselves.
+//! runs a server; `check.rs`, `providers/`, `sign.rs` (but for what it sends) and `new_kind/` need none; `database.rs` and
+//! `restore.rs` open the database themselves.
 //!
 //! Commands of the operator API: `remote.rs` is their common shape, and chooses the server, `api_client.rs` queries it,
 //! `output.rs` prints. The nouns: `events.rs`, `messages.rs`, `operations.rs`, which also acts on all that a filter finds,
@@ -17,7 +17,6 @@ mod check;
 mod database;
 mod doctor;
 mod events;
-mod explain;
 mod help;
 mod messages;
 mod new_kind;
@@ -27,11 +26,9 @@ mod providers;
 mod records;
 mod remote;
 mod restore;
-mod send;
 mod serve;
 mod shared;
 mod sign;
-mod what_if;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -82,13 +79,13 @@ enum Command {
     /// Print a signed request as a ready curl command.
     Sign(sign::SignArgs),
     /// Send signed samples to a test server.
-    Send(send::SendArgs),
+    Send(sign::SendArgs),
     /// Say why a saved request is or is not believed.
-    Explain(explain::ExplainArgs),
+    Explain(check::ExplainArgs),
     /// Before a deploy: run this program's handlers on stored events without writing, and report what would differ.
-    WhatIf(what_if::WhatIfArgs),
+    WhatIf(database::WhatIfArgs),
     /// Judge files of signed requests.
-    Vectors(explain::VectorsArgs),
+    Vectors(check::VectorsArgs),
     /// Show events of a running server, and decide about them.
     Events(Noun<events::Events>),
     /// Show messages of a running server, and decide about held and dead ones.
@@ -118,7 +115,7 @@ enum Command {
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(Asked<records::Taught>),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
-    TestEvent(Asked<send::TestEvent>),
+    TestEvent(Asked<sign::TestEvent>),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(Asked<events::Erase>),
     /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
@@ -197,10 +194,10 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Providers(args) => providers::providers(&args, file, &kinds),
         Command::NewKind(args) => new_kind::new_kind(&args, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
-        Command::Send(args) => send::send(&args, file, &kinds),
-        Command::Explain(args) => explain::explain(&args, file, &kinds),
-        Command::WhatIf(args) => what_if::what_if(&args, file, kinds, more),
-        Command::Vectors(args) => explain::vectors(&args, &kinds),
+        Command::Send(args) => sign::send(&args, file, &kinds),
+        Command::Explain(args) => check::explain(&args, file, &kinds),
+        Command::WhatIf(args) => database::what_if(&args, file, kinds, more),
+        Command::Vectors(args) => check::vectors(&args, &kinds),
         Command::Events(one) => one.run(file, &kinds),
         Command::Messages(one) => one.run(file, &kinds),
         Command::Destinations(one) => one.run(file, &kinds),
