@@ -45,7 +45,7 @@ impl App {
         self.entries_after(&ProviderTable::new(), &[])
     }
 
-    /// The same after a reload in which these keys have changed: the state of a provider that stays is kept.
+    /// Builds them after a reload in which these keys have changed: the state of a provider that stays is kept.
     pub(super) fn entries_after(&self, before: &ProviderTable, changed: &[&str]) -> anyhow::Result<Entries> {
         let mut entries = BTreeMap::new();
         let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());

@@ -33,6 +33,13 @@ use hooklatch_verify::{DevKeys, SignAt};
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
 
+/// Whom a listener serves: senders, or operators and monitors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Receiver,
+    Operator,
+}
+
 impl App {
     /// The state of the receiver, also when it is mounted into another server.
     pub(super) fn receiver_state(&self, receiver: Receiver, installation_id: &Uuid) -> Arc<ReceiverState> {
@@ -56,15 +63,17 @@ impl App {
         Routes::receiver(state, guarded)
     }
 
-    /// Serves webhooks until the stop.
-    pub(super) fn serve_receiver(
+    /// Serves what this listener is for, webhooks or operators, until the stop.
+    pub(super) fn serve(
         &self,
+        side: Side,
         listener: Listener,
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let front = if self.has_echo { Front::routed(routes) } else { Front::receiver(routes) };
-        Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
+        let is_plain = side == Side::Receiver && !self.has_echo;
+        let front = if is_plain { Front::receiver(routes) } else { Front::routed(routes) };
+        Ok(spawn(served(listener, front, self.limits(side)?, stop)))
     }
 
     /// The router of the operator side.
@@ -84,16 +93,6 @@ impl App {
         let origin = public.map(|url| url.origin.clone());
         let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
         Ok(Routes::from(http::below(admin.base(), router)))
-    }
-
-    /// Serves operators until the stop.
-    pub(super) fn serve_operator(
-        &self,
-        listener: Listener,
-        routes: Current<Routes>,
-        stop: Stop,
-    ) -> anyhow::Result<JoinHandle<()>> {
-        Ok(spawn(served(listener, Front::routed(routes), self.limits("operator")?, stop)))
     }
 
     /// The state of the console.
@@ -121,30 +120,29 @@ impl App {
     }
 
     /// The operator's listener serves few clients; its open files must not be missing for webhooks.
-    fn limits(&self, name: &'static str) -> anyhow::Result<Limits> {
+    fn limits(&self, side: Side) -> anyhow::Result<Limits> {
         let (server, edge, admin) = (&self.config.server, &self.config.server.edge, &self.config.admin);
-        let (tls, origin) = if name == "operator" {
-            (&admin.tls, OriginRule::new(admin.forwarded, admin.proxies.clone()))
-        } else {
-            (&server.tls, OriginRule::new(edge.forwarded, edge.proxies.clone()))
+        let wanted_n = server.connections_n_max as usize;
+        let (name, tls, forwarded, proxies, connections_n_max) = match side {
+            Side::Operator => {
+                let connections_n_max = wanted_n.min(OPERATOR_CONNECTIONS_N_MAX);
+                ("operator", &admin.tls, admin.forwarded, &admin.proxies, connections_n_max)
+            }
+            Side::Receiver => {
+                let fit_n = http::files::connections_n(wanted_n, self.files_n());
+                ("receiver", &server.tls, edge.forwarded, &edge.proxies, fit_n)
+            }
         };
+        if side == Side::Receiver && connections_n_max < wanted_n {
+            warn!(
+                wanted_n,
+                connections_n_max,
+                "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
+            );
+        }
         let tls = tls.clone().map(|files| ListenerTls::new(name, files)).transpose();
         let tls =
             tls.map_err(|mistake| anyhow::anyhow!("TLS of the {name}: {}: {}", mistake.key, mistake.why))?;
-        let wanted_n = server.connections_n_max as usize;
-        let connections_n_max = if name == "operator" {
-            wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
-        } else {
-            let fit_n = http::files::connections_n(wanted_n, self.files_n());
-            if fit_n < wanted_n {
-                warn!(
-                    wanted_n,
-                    connections_n_max = fit_n,
-                    "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
-                );
-            }
-            fit_n
-        };
         Ok(Limits {
             name,
             connections_n_max,
@@ -157,7 +155,7 @@ impl App {
             requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
             tls: tls.map(Arc::new),
-            origin: Arc::new(origin),
+            origin: Arc::new(OriginRule::new(forwarded, proxies.clone())),
         })
     }
 }

@@ -190,7 +190,7 @@ impl Reload {
         // The counts of what is removed go with it.
         self.looked_at.activity.save(&self.admission.store, self.app.clock.now_ms()).await;
         self.looked_at.calls.replace(destinations);
-        gauges::withdraw_info(before, &self.providers.get());
+        gauges::set_kinds(before, &self.providers.get(), 0.0);
         gauges::publish_info(&self.app.config, &entries);
         self.providers.set(Arc::clone(&entries));
         self.receiver = self.receiver.reloaded(&entries);

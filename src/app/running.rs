@@ -462,7 +462,7 @@ async fn write_witness(store: &Store, clock: &Clock, mut stop: Stop) {
                 STEP_EVERY
             }
             Err(error) => {
-                debug!(%error, "the witness was not told");
+                debug!(%error, "could not write the witness");
                 FAILED_PAUSE
             }
         };
@@ -470,7 +470,7 @@ async fn write_witness(store: &Store, clock: &Clock, mut stop: Stop) {
     }
     let is_due = store.witness_works_n() != Some(seen_n);
     if let Err(error) = store.witness_end(clock.now_ms(), is_due).await {
-        debug!(%error, "the witness was not told of the end");
+        debug!(%error, "could not write the end into the witness");
     }
 }
 

@@ -16,7 +16,7 @@ use super::database::open_store;
 use super::entries::Entries;
 use super::entries::{LookedAt, be_seen};
 use super::gauges::{self, Counting, Counts, LiveGauges, NodeActivity, Rhythms};
-use super::listeners::opened;
+use super::listeners::{Side, opened};
 use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
 use super::running::{Parts, ReadinessSources, Witnessing, noted, spawn, watch_readiness};
@@ -107,8 +107,8 @@ impl App {
         let run = async move |stop| tokens.run(stop).await;
         background.workers.push(spawn(core.parts.keep("tokens", &stopping, run)));
         background.listeners = vec![
-            self.serve_receiver(listener, receiver_routes.clone(), stopping.clone())?,
-            self.serve_operator(admin_listener, operator_routes.clone(), stopping)?,
+            self.serve(Side::Receiver, listener, receiver_routes.clone(), stopping.clone())?,
+            self.serve(Side::Operator, admin_listener, operator_routes.clone(), stopping)?,
         ];
         let reload = Some(Box::new(Reload {
             app: self,
@@ -201,15 +201,6 @@ impl App {
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
         let activity = Arc::new(NodeActivity::new(receiver.counted(), calls.clone()));
-        let counting = Counting {
-            admission: Arc::clone(&admission),
-            config: config.clone(),
-            counts: Counts::default(),
-            rhythms: Arc::clone(&rhythms),
-            requests: receiver.counted(),
-            activity: Arc::clone(&activity),
-            handle: metrics.clone(),
-        };
         let (readiness, ready) = watch::channel(Readiness::default());
         let watched = ReadinessSources {
             is_outbox_running: outbox.is_well(),
@@ -255,7 +246,7 @@ impl App {
             providers,
             live,
         };
-        let workers = self.workers(&core, counting, notes);
+        let workers = self.workers(&core, notes);
         core.background.workers.extend(workers);
         Ok(core)
     }
@@ -300,9 +291,18 @@ impl App {
     }
 
     /// Spawns the long-running parts besides admission and outbox.
-    fn workers(&self, core: &Core, mut counting: Counting, notes: RequestNotes) -> Vec<JoinHandle<()>> {
+    fn workers(&self, core: &Core, notes: RequestNotes) -> Vec<JoinHandle<()>> {
         let Core { admission, providers, parts, stopping, .. } = core;
         let (store, clock) = (&admission.store, &self.clock);
+        let mut counting = Counting {
+            admission: Arc::clone(admission),
+            config: core.config.clone(),
+            counts: Counts::default(),
+            rhythms: Arc::clone(&core.live.rhythms),
+            requests: core.receiver.counted(),
+            activity: Arc::clone(&core.background.activity),
+            handle: core.live.handle.clone(),
+        };
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, tried) = (Arc::clone(admission), providers.clone());
         let retries = move |stop| admit::run_retries(Arc::clone(&shared), tried.clone(), poll, stop);

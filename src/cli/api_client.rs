@@ -53,7 +53,7 @@ pub(crate) struct ApiAnswer<T> {
 }
 
 /// An order that acts on something.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct OrderPlace<'a> {
     /// The path below `/v1`, part by part.
     pub(crate) path: &'a [&'a str],
@@ -63,6 +63,18 @@ pub(crate) struct OrderPlace<'a> {
     pub(crate) if_match: Option<&'a str>,
     /// What to do when it is not known whether it was done; by default the command is given again with its key.
     pub(crate) if_unknown: Option<&'a str>,
+}
+
+impl<'a> OrderPlace<'a> {
+    /// The order at `path`, under the given key or a new one.
+    pub(crate) fn new(path: &'a [&'a str], key: Option<&'a str>) -> Self {
+        Self { path, key, if_match: None, if_unknown: None }
+    }
+
+    /// With another advice for when it is not known whether it was done.
+    pub(crate) fn or(self, if_unknown: &'a str) -> Self {
+        Self { if_unknown: Some(if_unknown), ..self }
+    }
 }
 
 /// A request that failed.

@@ -415,14 +415,14 @@ fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
     }
     let place = args.cursor.as_deref().map(|text| {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
-        place.ok_or_else(|| Usage("--cursor: no run of this command told it".to_owned()))
+        place.ok_or_else(|| Usage("--cursor: no run of this command printed it".to_owned()))
     });
     Ok(Which::Many(EventQuery { filter: filter.read()?, place: place.transpose()?, limit: args.limit }))
 }
 
 /// Runs the handlers; `None` when the one event that was named is not there.
 async fn run_offline(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<Option<WhatIfView>> {
-    let place = what_if.place().await.context("nobody else asks here")?;
+    let place = what_if.place().await.context("no other caller waits here")?;
     let mut view = WhatIfView::default();
     let query = match which {
         Which::One(key) => {

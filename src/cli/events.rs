@@ -245,15 +245,10 @@ impl ServerCommand for Erase {
         let act = if self.discard { EventAct::EraseAndDiscard } else { EventAct::Erase };
         for event_id in &self.event_ids {
             let path = ["events", &self.provider, event_id, "decide"];
-            let place = OrderPlace {
-                path: &path,
-                key: self.why.key.as_deref(),
-                if_unknown: Some(
-                    "whether it was erased is not known: give the same command again, which changes nothing about what is \
-                     erased already",
-                ),
-                ..OrderPlace::default()
-            };
+            let place = OrderPlace::new(&path, self.why.key.as_deref()).or(
+                "whether it was erased is not known: give the same command again, which changes nothing about what is erased \
+                 already",
+            );
             remote.decide_at(&place, event_id, &to(act, &self.why), "erased")?;
         }
         Ok(ExitCode::SUCCESS)
@@ -270,7 +265,7 @@ pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, 
     let mut left_out = Vec::new();
     if view.conflicts_unkept_n > 0 {
         let unkept = plural(view.conflicts_unkept_n, "copy").replace("copys", "copies");
-        left_out.push(format!("{unkept} with other content came and were not kept"));
+        left_out.push(format!("{unkept} with other content were received and not kept"));
     }
     if view.hidden_messages_n > 0 {
         let hidden = plural(view.hidden_messages_n, "message");

@@ -138,13 +138,8 @@ impl ServerCommand for Tokens {
                     "whether the token was made is not known: if `hooklatch tokens list` shows `{name}`, revoke it there, as \
                      it is not shown again; then give the same command again"
                 );
-                let place = OrderPlace {
-                    path: &["tokens"],
-                    key: why.key.as_deref(),
-                    if_unknown: Some(&if_unknown),
-                    ..OrderPlace::default()
-                };
-                let made: ApiAnswer<TokenMade> = remote.api.post(&place, &order)?;
+                let place = OrderPlace::new(&["tokens"], why.key.as_deref());
+                let made: ApiAnswer<TokenMade> = remote.api.post(&place.or(&if_unknown), &order)?;
                 let until = made.view.facts.expires_at_ms.map(|ms| format_moment(ms, remote.screen.now_ms));
                 let until = until.unwrap_or_else(|| "it is revoked".to_owned());
                 let advice = format!("it is shown once: keep it; good until {until} (UTC)");
@@ -242,15 +237,10 @@ pub(super) struct Taught {
 impl ServerCommand for Taught {
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
         let path = ["providers", &self.provider, "taught"];
-        let place = OrderPlace {
-            path: &path,
-            key: self.key.as_deref(),
-            if_unknown: Some(
-                "whether the secret was shown is not known: give the same command again; if there is none left, it was, to \
-                 nobody: pair once more",
-            ),
-            ..OrderPlace::default()
-        };
+        let place = OrderPlace::new(&path, self.key.as_deref()).or(
+            "whether the secret was shown is not known: give the same command again; if none is left, its answer was lost: \
+             pair once more",
+        );
         let found: ApiAnswer<TaughtView> = remote.api.post(&place, &json!({}))?;
         let advice = "it is shown once: keep it, and take `pairing` out of the configuration";
         print_secret(remote, &found, &found.view.secret, advice);

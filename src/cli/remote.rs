@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::{Args, ColorChoice, Subcommand};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::api_client::{ApiAnswer, ApiClient, OrderPlace};
-use super::output::{ColourChoice, Column, Screen, Shown, Tone, table, with_times};
+use super::output::{Column, Screen, Shown, Tone, table, with_times};
 use super::shared::{NotFound, Usage, complain, is_reader_gone, say, typed_secret};
 use hooklatch_contract::{Order, OrderResult, PAGE_N_DEFAULT, PAGE_N_MAX, Page, ReasonOrder};
 use hooklatch_core::config::{DEV_TOKEN, Environment};
@@ -52,7 +52,7 @@ pub(super) struct ReachArgs {
     pub(super) json: bool,
     /// Colours: on a terminal (`auto`, unless `NO_COLOR` is set), `always` or `never`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
-    pub(super) color: ColourChoice,
+    pub(super) color: ColorChoice,
 }
 
 /// A server that a command reaches.
@@ -368,7 +368,7 @@ impl Remote {
         order: &impl Serialize,
         why: &WhyArgs,
     ) -> anyhow::Result<ApiAnswer<T>> {
-        self.api.post(&OrderPlace { path, key: why.key.as_deref(), ..OrderPlace::default() }, order)
+        self.api.post(&OrderPlace::new(path, why.key.as_deref()), order)
     }
 
     /// Orders `order` about the subject at `path`, if that still has this version, and prints that it was done.
@@ -380,8 +380,7 @@ impl Remote {
         done: &str,
     ) -> anyhow::Result<ExitCode> {
         let version = version.and_then(VersionArgs::header);
-        let key = why.key.as_deref();
-        let place = OrderPlace { path, key, if_match: version.as_deref(), ..OrderPlace::default() };
+        let place = OrderPlace { if_match: version.as_deref(), ..OrderPlace::new(path, why.key.as_deref()) };
         self.decide_at(&place, subject, order, done)
     }
 

@@ -323,7 +323,7 @@ impl RestoreReport {
         }
     }
 
-    /// The same after it was taken over.
+    /// The report of a database that was taken over.
     fn with(self, taken: &TakenOver) -> Self {
         let taken_over = Some(json!({
             "messages_n": taken.messages_n, "operations_n": taken.operations_n, "tokens_n": taken.tokens_n,
@@ -446,7 +446,7 @@ fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     let mut lines = vec![what(report.standing).to_owned()];
     if report.standing == "same" {
         lines.push(format!(
-            "Its newest event came at {}. If it was restored all the same, say --backed-up-at TIME.",
+            "Its newest event was received at {}. If it was restored all the same, say --backed-up-at TIME.",
             at(report.newest_event_at_ms)
         ));
         return lines.join("\n");
@@ -459,7 +459,7 @@ fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     ));
     if let Some(ms) = report.ran_until_ms {
         lines.push(format!(
-            "What ran last was here until {} at least. If you know that it answered nobody after some moment, say \
+            "What ran last was here until {} at least. If you know that it answered no sender after some moment, say \
              --acknowledged-until TIME.",
             at(ms)
         ));

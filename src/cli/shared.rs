@@ -65,7 +65,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
 pub(super) struct NotFound(pub(super) String);
 
 impl Ending {
-    /// The same for the shell.
+    /// The code for the shell.
     pub(super) fn code(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
@@ -79,10 +79,13 @@ impl Ending {
             return Self::NotFound;
         }
         match error.downcast_ref::<ApiError>() {
-            // A proxy that gave up: the outcome is unknown, as it is after a time-out of ours.
-            Some(ApiError::Foreign { status: 502..=504, .. }) => Self::Unreached,
+            // A proxy that gave up says no more than a time-out of ours.
+            Some(
+                ApiError::Foreign { status: 502..=504, .. }
+                | ApiError::Unreached { .. }
+                | ApiError::Lost { .. },
+            ) => Self::Unreached,
             None | Some(ApiError::Foreign { .. }) => Self::Failed,
-            Some(ApiError::Unreached { .. } | ApiError::Lost { .. }) => Self::Unreached,
             Some(ApiError::Refused(problem)) => match problem.status {
                 400 | 405 | 413 => Self::Usage,
                 401 | 403 => Self::Denied,

@@ -26,6 +26,25 @@ use hooklatch_receive::provider::{ActiveProvider, Provider, curl, filled_sample,
 use hooklatch_verify::spec::{EventMethod, Spec};
 use hooklatch_verify::{DevKeys, SignAt, Signed};
 
+/// What is signed, by which secret, for which URL.
+#[derive(Args)]
+struct SampleArgs {
+    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
+    nth: u16,
+    /// Take this file's bytes instead of a sample; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// URL that the request goes to: the whole of it, or the server alone; by default that of the configuration. Part of
+    /// what some kinds sign.
+    #[arg(long)]
+    url: Option<String>,
+    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
+    /// command line, everybody on the machine can read.
+    #[arg(long)]
+    secret: Option<String>,
+}
+
 #[derive(Args)]
 pub(crate) struct SignArgs {
     /// The provider kind, or a provider of the configuration.
@@ -33,19 +52,8 @@ pub(crate) struct SignArgs {
     /// The sample's event type; the kind's first one by default.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
-    nth: u16,
-    /// Sign this file's bytes instead of a sample; `-` is standard input.
-    #[arg(long, value_name = "FILE")]
-    body: Option<PathBuf>,
-    /// URL that the request goes to: the whole of it, or the server alone. Part of what some kinds sign.
-    #[arg(long)]
-    url: Option<String>,
-    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
-    /// command line, everybody on the machine can read.
-    #[arg(long)]
-    secret: Option<String>,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// The event's id; a fresh one by default.
     #[arg(long)]
     id: Option<String>,
@@ -68,19 +76,15 @@ pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
         say(kind_vectors(kind, args.now, &dev_keys(kind)?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let signer = signer(&args.kind, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?;
+    let signer = signer(&args.kind, typed_secret(args.sample.secret.as_deref())?.as_deref(), file, kinds)?;
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
-    let url = signer.url_or(args.url.as_deref());
-    let (event_type, body) = if let Some(path) = &args.body {
-        (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), body_of_file(path)?)
-    } else {
-        let (event_type, sample) = signer.sample(args.event_type.as_deref(), args.nth.into())?;
-        (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
-    };
-    let at = SignAt { now_s, url: url.clone(), id, event_type };
+    let url = signer.url_or(args.sample.url.as_deref());
+    let chosen = signer.chosen(&args.sample, args.event_type.as_deref())?;
+    let body = chosen.body(&id, now_s);
+    let at = SignAt { now_s, url: url.clone(), id, event_type: chosen.event_type.to_owned() };
     let request = signer.provider.sign(&body, &at)?;
-    if args.body.is_some() && args.id.is_some() && !carries_id(&request, &at.id) {
+    if args.sample.body.is_some() && args.id.is_some() && !carries_id(&request, &at.id) {
         complain(
             "hooklatch: --id changes nothing: this kind's id is in the body, which --body gives as it is",
         );
@@ -180,7 +184,30 @@ pub(crate) fn signer<'a>(
     Ok(Signer { kind, provider, url: format!("{base}/webhooks/{name}") })
 }
 
+/// What is signed: a file as it is, or a sample that is filled for each event.
+struct Chosen<'a> {
+    event_type: &'a str,
+    sample: &'a str,
+    file: Option<Vec<u8>>,
+}
+
+impl Chosen<'_> {
+    fn body(&self, id: &str, now_s: i64) -> Vec<u8> {
+        self.file.clone().unwrap_or_else(|| filled_sample(self.sample, id, now_s).into_bytes())
+    }
+}
+
 impl Signer<'_> {
+    /// The file or the sample that the arguments choose.
+    fn chosen<'a>(&'a self, args: &SampleArgs, event_type: Option<&'a str>) -> anyhow::Result<Chosen<'a>> {
+        let file = args.body.as_deref().map(body_of_file).transpose()?;
+        let (event_type, sample) = match file {
+            Some(_) => (event_type.unwrap_or("sample"), ""),
+            None => self.sample(event_type, args.nth.into())?,
+        };
+        Ok(Chosen { event_type, sample, file })
+    }
+
     /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server
     /// alone; else the configured URL.
     pub(crate) fn url_or(&self, given: Option<&str>) -> String {
@@ -253,19 +280,8 @@ pub(super) struct SendArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
-    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
-    nth: u16,
-    /// Send this file's bytes instead of a sample; `-` is standard input.
-    #[arg(long, value_name = "FILE")]
-    body: Option<PathBuf>,
-    /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
-    #[arg(long)]
-    url: Option<String>,
-    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
-    /// command line, everybody on the machine can read.
-    #[arg(long)]
-    secret: Option<String>,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// Number of events to send, 1 to 1,000,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
@@ -311,8 +327,8 @@ struct Response {
 }
 
 pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let signer = signer(&args.kind, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?;
-    let url = signer.url_or(args.url.as_deref());
+    let signer = signer(&args.kind, typed_secret(args.sample.secret.as_deref())?.as_deref(), file, kinds)?;
+    let url = signer.url_or(args.sample.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
     let to = Target { method: signer.provider.spec().method, url };
@@ -348,17 +364,13 @@ fn unexpected(responses: &[Response]) -> usize {
 }
 
 fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<EventCopy>> {
-    let own = args.body.as_deref().map(body_of_file).transpose()?;
-    let (event_type, sample) = match own {
-        Some(_) => (args.event_type.as_deref().unwrap_or("sample"), ""),
-        None => signer.sample(args.event_type.as_deref(), args.nth.into())?,
-    };
+    let chosen = signer.chosen(&args.sample, args.event_type.as_deref())?;
     let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
     let mut copies = Vec::new();
     for event_n in 0..args.count {
         let id = fresh_id();
-        let body = own.clone().unwrap_or_else(|| filled_sample(sample, &id, now_s).into_bytes());
-        let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
+        let body = chosen.body(&id, now_s);
+        let at = SignAt { now_s, url: url.to_owned(), id, event_type: chosen.event_type.to_owned() };
         let mut request = signer.provider.sign(&body, &at)?;
         if args.bad_signature {
             tamper(&mut request.body);
@@ -512,7 +524,7 @@ async fn needs_test_server(client: &reqwest::Client, url: &str) -> anyhow::Resul
         word == Some("true"),
         "{url} does not say that it is a test server, so nothing was sent: fake events with a real signature would be \
          acted upon like real ones. Send to `hooklatch serve --dev`, or to a server with `test = true` in [server]; for a \
-         server that has real events, `hooklatch test-event` makes one that is marked and, by default, calls nobody"
+         server that has real events, `hooklatch test-event` makes one that is marked and, by default, calls no destination"
     );
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! operating system says of the process and the disk, mostly on Linux.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -115,16 +115,16 @@ const FEATURES: [(&str, bool); 6] = [
     ("router", cfg!(feature = "router")),
 ];
 
-/// Sets the gauges of a configuration to 0, before another one is published.
-pub(crate) fn withdraw_info(config: &Config, entries: &Entries) {
+/// Sets the gauges that name the kinds of a configuration: to 0 before another one is published.
+pub(crate) fn set_kinds(config: &Config, entries: &Entries, value: f64) {
     for (name, entry) in entries.iter() {
         let kind = entry.provider.spec().kind.clone();
-        metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(0.0);
+        metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(value);
     }
     for (name, destination) in &config.destinations {
         let kind = destination.target.kind();
         metrics::gauge!("hooklatch_destination_info", "destination" => name.to_string(), "kind" => kind)
-            .set(0.0);
+            .set(value);
     }
 }
 
@@ -141,10 +141,9 @@ pub(crate) fn publish_info(config: &Config, entries: &Entries) {
     metrics::gauge!("hooklatch_admit_waiting_max").set(number(config.server.queue_n_max.into()));
     metrics::gauge!("hooklatch_inflight_bytes_max").set(number(config.server.inflight_bytes_max.into()));
     metrics::gauge!("process_start_time_seconds").set(seconds(Clock::system().now_ms()));
+    set_kinds(config, entries, 1.0);
     for (name, entry) in entries.iter() {
         let spec = entry.provider.spec();
-        metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => spec.kind.clone())
-            .set(1.0);
         let answer_ms =
             spec.answer_within_ms.min(u32::try_from(config.server.answer_timeout_ms).unwrap_or(u32::MAX));
         metrics::gauge!("hooklatch_answer_limit_seconds", "provider" => name.to_string())
@@ -155,12 +154,6 @@ pub(crate) fn publish_info(config: &Config, entries: &Entries) {
         }
     }
     for (name, destination) in &config.destinations {
-        metrics::gauge!(
-            "hooklatch_destination_info",
-            "destination" => name.to_string(),
-            "kind" => destination.target.kind(),
-        )
-        .set(1.0);
         metrics::gauge!("hooklatch_key_valid_seconds", "destination" => name.to_string())
             .set(seconds(i64::try_from(destination.key_valid_for_ms).unwrap_or(i64::MAX)));
     }
@@ -221,7 +214,7 @@ fn seconds(ms: i64) -> f64 {
     ms as f64 / 1_000.0
 }
 
-/// The same; NaN, which is not rendered, where there is none.
+/// Seconds; NaN, which is not rendered, where there is no time.
 fn seconds_or_nan(ms: Option<i64>) -> f64 {
     ms.map_or(f64::NAN, seconds)
 }

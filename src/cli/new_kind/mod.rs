@@ -82,34 +82,14 @@ fn write(folder: &Path, name: &str) -> anyhow::Result<()> {
 
 /// What is left to do, for a built-in kind where the folder is the one of the source tree.
 fn steps(parent: &Path, folder: &Path, name: &str) -> String {
-    let (at, parent_at) = (folder.display(), parent.display());
-    let first = format!(
-        "wrote {at}\n\n\
-         1. fill in {at}/provider.toml (providers/README.md documents every key; `hooklatch new-kind --guide` prints it)\n\
-         2. put the sender's own example events into {at}/samples in place of the invented ones, a file for each type,\n   \
-         and name them in {at}/identity.json\n"
-    );
-    if parent.join("mod.rs").is_file() {
-        return format!(
-            "{first}3. add to {parent_at}/mod.rs, in alphabetical order:\n       \
-             kind!(\"{name}\": \"thing.created\" in \"thing.created\", \"thing.changed\" in \"thing.changed\", \
-             \"thing.deleted\" in \"thing.deleted\"),\n\
-             4. cargo run -- sign {name} --vectors >target/vectors.json && mv target/vectors.json {at}/vectors.json\n   \
-             and add requests that the sender really sent\n\
-             5. write into {at}/identity.json what a redelivery changes, and what two events share\n\
-             6. cargo nextest run providers kinds tidy\n\
-             7. scripts/provider-pages"
-        );
-    }
-    let variable = name.to_uppercase().replace('-', "_");
-    format!(
-        "{first}3. in hooklatch.toml:    [kinds]\n                         folder = \"{parent_at}\"\n                         \
-         [providers.{name}]\n                         secrets = [{{ env = \"{variable}_SECRET\" }}]\n\
-         4. hooklatch check       lists all that is wrong with it\n\
-         5. hooklatch sign {name} --vectors >vectors.new && mv vectors.new {at}/vectors.json\n   \
-         whenever the signature changes; add requests that the sender really sent\n\
-         6. write into {at}/identity.json what a redelivery changes, and what two events share; hooklatch check judges both"
-    )
+    let text = if parent.join("mod.rs").is_file() {
+        include_str!("builtin_steps.txt")
+    } else {
+        include_str!("steps.txt")
+    };
+    let text = text.replace("{AT}", &folder.display().to_string());
+    let text = text.replace("{PARENT}", &parent.display().to_string()).replace("{NAME}", name);
+    text.replace("{VARIABLE}", &name.to_uppercase().replace('-', "_")).trim_end().to_owned()
 }
 
 /// The time at which they are signed unless `--now` says otherwise. Unix seconds.
@@ -198,7 +178,7 @@ fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     TrustedKeys { secrets, settings: dev_settings(spec, keys) }
 }
 
-/// The same with other secrets and keys, which sign nothing.
+/// Other secrets and keys, which sign nothing.
 fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let ours = trusted(spec, keys);
     let other = match spec.signature.secret {
