@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use self::remote::{Asked, Noun};
+use self::remote::{Noun, Standalone};
 use self::shared::{EXIT_CODES, Ending, complain, with_causes};
 use crate::app::App;
 use hooklatch_operator::load::kinds;
@@ -101,23 +101,23 @@ enum Command {
     /// Show what acts on all that a filter found; wait for it, or cancel it.
     Operations(Noun<operations::Operations>),
     /// Look for whatever id you hold: of an event, an object, a message, a key.
-    Search(Asked<records::Search>),
+    Search(Standalone<records::Search>),
     /// Show events as they come in.
-    Tail(Asked<events::Tail>),
+    Tail(Standalone<events::Tail>),
     /// Count events per minute and provider.
-    Statistics(Asked<records::Statistics>),
+    Statistics(Standalone<records::Statistics>),
     /// Show the audit log.
     Audit(Noun<records::Audit>),
     /// Show, make and revoke tokens of the operators' API.
     Tokens(Noun<records::Tokens>),
     /// Say which server is reached, and what the token may do there.
-    Whoami(Asked<records::Whoami>),
+    Whoami(Standalone<records::Whoami>),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
-    Taught(Asked<records::Taught>),
+    Taught(Standalone<records::Taught>),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
-    TestEvent(Asked<sign::TestEvent>),
+    TestEvent(Standalone<sign::TestEvent>),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
-    Erase(Asked<events::Erase>),
+    Erase(Standalone<events::Erase>),
     /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
     Keys(database::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.

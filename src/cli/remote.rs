@@ -178,7 +178,7 @@ pub(super) struct Noun<C: Subcommand> {
 
 /// A command with its arguments, and the server that it queries.
 #[derive(Args)]
-pub(super) struct Asked<C: Args> {
+pub(super) struct Standalone<C: Args> {
     #[command(flatten)]
     reach: ReachArgs,
     #[command(flatten)]
@@ -191,7 +191,7 @@ impl<C: Subcommand + ServerCommand> Noun<C> {
     }
 }
 
-impl<C: Args + ServerCommand> Asked<C> {
+impl<C: Args + ServerCommand> Standalone<C> {
     pub(super) fn run(&self, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
         self.command.run(&Remote::open(&self.reach, file, kinds)?)
     }
