@@ -132,7 +132,7 @@ impl App {
 
     /// Adds migrations for the program's own tables: the start applies `steps` after the schema of Hooklatch, each
     /// once, in order and in a transaction with the row that records it. Of several nodes one applies them. With
-    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](hooklatch::cli::main_with)
+    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](crate::cli::main_with)
     /// applies them.
     ///
     /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was

@@ -106,7 +106,7 @@ pub struct Background {
 
 impl Background {
     /// A layer for your own routes that executes each request under an `Idempotency-Key` once, and answers its
-    /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
+    /// repetitions with the first answer: see [`idempotency`](crate::idempotency).
     ///
     /// `principal` names whose key it is, as your authentication stored it in the request; `None` is answered with 401.
     /// The routes belong to the router that is dropped before [`Background::stop`].
