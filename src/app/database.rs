@@ -89,7 +89,7 @@ async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Resul
     if let Some(what) = what {
         anyhow::bail!(
             "this database {what}: events that were acknowledged since are not in it, and what was sent since would be \
-             sent again. Let nobody run on it, and ask `hooklatch restore-check`; docs/backup.md says what to do"
+             sent again. Run no server on it, and ask `hooklatch restore-check`; docs/backup.md says what to do"
         );
     }
     store.restore_note().await.context("could not note which database it is")
@@ -117,7 +117,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
                     warn!(
                         %file,
                         "the database is of another installation than the one that ran here last: all keys differ from those \
-                         of before. If nobody meant that, stop and put the right file back"
+                         of before. If that was not intended, stop and put the right file back"
                     );
                 }
                 WitnessWord::Unreadable(why) => warn!(
@@ -133,7 +133,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
         Err(error) => debug!(%error, "the witness was not looked at"),
     }
     if let Err(error) = store.witness_begin(clock.now_ms()).await {
-        debug!(%error, "the witness was not told of the start");
+        debug!(%error, "could not write the start into the witness");
     }
     Ok(())
 }

@@ -1,44 +1,44 @@
-//! The configured providers, each with its kind, its handlers and its keys; and the view of them that operators get.
+//! The configured providers, each with its kind, its handlers and its keys; and what operators see of this node: the
+//! state of their API, with the facts about providers and destinations, what the doctor needs, what-if with the handlers
+//! of this program, and the row by which other nodes see that it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::watch;
+use anyhow::Context;
+use tokio::sync::{Semaphore, watch};
+use tracing::debug;
 use uuid::Uuid;
 
-use super::builder::App;
+use super::App;
 use super::gauges::NodeActivity;
 use hooklatch_contract::{PolicyView, RetryView, SenderView};
-use hooklatch_core::config::{DestinationConfig, ProviderConfig, RetryConfig};
+use hooklatch_core::config::{DestinationConfig, ListenerTlsConfig, ProviderConfig, RetryConfig};
 use hooklatch_core::mistakes::Mistake;
-use hooklatch_core::types::Name;
-use hooklatch_operator::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::{Clock, Name};
+use hooklatch_operator::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
+use hooklatch_operator::http::api::{ApiState, DestinationFacts, ProbeFacts, ProviderFacts};
 use hooklatch_operator::http::operator::{self, Readiness};
 use hooklatch_operator::http::token_gate::TokenGate;
+use hooklatch_operator::http::{OpenFiles, fit_n};
 use hooklatch_outbox::NodeCalls;
 use hooklatch_receive::admit::{
-    AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates,
+    AdmitContext, Admitter, CallerRules, Planner, ProviderEntry, ProviderTable, Templates, WhatIf,
+    WhatIfParts,
 };
 use hooklatch_receive::fetch::Fetcher;
 use hooklatch_receive::provider::Provider;
 use hooklatch_receive::{CountedRequests, Explainer, TestEvents, fingerprint};
-use hooklatch_store::{BulkRules, OperatorStore, ProgramMigrations, Routed, Store, TokenBook};
+use hooklatch_store::{
+    BulkRules, NODE_SEEN_EVERY, OperatorStore, ProgramMigrations, Routed, Store, TokenBook,
+};
 use hooklatch_verify::KeySource;
 use hooklatch_verify::spec::{Scheme, Source, Spec, words};
 
 /// The configured providers by name.
 pub(super) type Entries = Arc<ProviderTable>;
-
-/// The parts of this node that the operator API shows.
-#[derive(Clone)]
-pub(super) struct LookedAt {
-    pub(super) calls: NodeCalls,
-    pub(super) requests: CountedRequests,
-    pub(super) readiness: watch::Receiver<Readiness>,
-    pub(super) activity: Arc<NodeActivity>,
-    /// The way into admission, for test events.
-    pub(super) admitter: Admitter,
-}
 
 impl App {
     /// Builds every configured provider; or returns all problems, also of kinds that the program added.
@@ -46,7 +46,7 @@ impl App {
         self.entries_after(&ProviderTable::new(), &[])
     }
 
-    /// The same after a reload in which these keys have changed: the state of a provider that stays is kept.
+    /// Builds them after a reload in which these keys have changed: the state of a provider that stays is kept.
     pub(super) fn entries_after(&self, before: &ProviderTable, changed: &[&str]) -> anyhow::Result<Entries> {
         let mut entries = BTreeMap::new();
         let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());
@@ -125,7 +125,27 @@ impl App {
         let fetcher = Fetcher::new(&spec, &config.settings, &self.config.fetch, &self.clock)?;
         Ok(Some(Arc::new(fetcher)))
     }
+}
 
+/// True when only secrets and routes of this provider have changed.
+fn is_sender_as_before(name: &Name, changed: &[&str]) -> bool {
+    let prefix = format!("providers.{name}.");
+    let mut of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
+    of_provider.all(|key| key.starts_with("secrets") || key.starts_with("routes"))
+}
+
+/// The parts of this node that the operator API shows.
+#[derive(Clone)]
+pub(super) struct LookedAt {
+    pub(super) calls: NodeCalls,
+    pub(super) requests: CountedRequests,
+    pub(super) readiness: watch::Receiver<Readiness>,
+    pub(super) activity: Arc<NodeActivity>,
+    /// The way into admission, for test events.
+    pub(super) admitter: Admitter,
+}
+
+impl App {
     /// The tokens of operators: those of the configuration, and those that are made at run time.
     pub(super) fn token_gate(&self, store: &Store) -> Arc<TokenGate> {
         let book = TokenBook::new(store.clone());
@@ -239,13 +259,6 @@ impl App {
     }
 }
 
-/// True when only secrets and routes of this provider have changed.
-fn is_sender_as_before(name: &Name, changed: &[&str]) -> bool {
-    let prefix = format!("providers.{name}.");
-    let mut of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
-    of_provider.all(|key| key.starts_with("secrets") || key.starts_with("routes"))
-}
-
 /// The destinations of events by the configured routes.
 fn routed(entries: Entries) -> Routed {
     Arc::new(move |provider, event_type| {
@@ -267,7 +280,7 @@ fn policy(config: &DestinationConfig) -> PolicyView {
 }
 
 /// Host and port of an HTTP destination, unless a template decides them.
-pub(super) fn host_of(config: &DestinationConfig) -> Option<(String, u16)> {
+fn host_of(config: &DestinationConfig) -> Option<(String, u16)> {
     let url = reqwest::Url::parse(&config.url).ok()?;
     let host = url.host_str().filter(|host| !host.contains(['{', '%']))?;
     Some((host.to_owned(), url.port_or_known_default()?))
@@ -321,4 +334,102 @@ fn identity_rules(spec: &Spec) -> String {
         }
     }
     if rules.is_empty() { "content/1".to_owned() } else { rules.join(", ") }
+}
+
+impl App {
+    /// The doctor of this node.
+    pub(super) fn doctor(
+        &self,
+        admission: &AdmitContext,
+        calls: NodeCalls,
+        readiness: watch::Receiver<Readiness>,
+    ) -> NodeDoctor {
+        let config = &self.config;
+        let (wanted_n, others_n) = (config.server.connections_n_max as usize, self.files_n());
+        let of_files = move || {
+            let OpenFiles { n, n_max } = OpenFiles::of_process();
+            let (open_n, open_n_max) = (n.unwrap_or(0), n_max.unwrap_or(u64::MAX));
+            let fit_n = fit_n(wanted_n, others_n) as u64;
+            FileFacts { open_n, open_n_max, wanted_n: wanted_n as u64, fit_n }
+        };
+        let tls = [("receiver", &config.server.tls), ("operator", &config.admin.tls)];
+        let listeners: Vec<(&'static str, ListenerTlsConfig)> =
+            tls.into_iter().filter_map(|(name, files)| Some((name, files.clone()?))).collect();
+        let warnings = config.warnings.iter().map(ToString::to_string).chain(self.warnings.iter().cloned());
+        NodeDoctor::new(DoctorParts {
+            store: admission.store.clone(),
+            clock: self.clock.clone(),
+            calls,
+            is_dev: self.has_echo,
+            database: config.database.clone(),
+            retention: config.retention.clone(),
+            lease_ms: config.outbox.lease_ms,
+            warnings: warnings.collect(),
+            listeners,
+            hosts: self.hosts(),
+            files: Box::new(of_files),
+            amiss: Box::new(move || readiness.borrow().amiss()),
+        })
+    }
+
+    /// What is needed to send probes to the receiver.
+    pub(super) fn probes(&self, admission: &AdmitContext) -> ProbeFacts {
+        ProbeFacts {
+            key: ProbeKey::new(&admission.installation_id),
+            public_url: self.config.server.public_url.clone(),
+            body_bytes_max: self.config.server.body_bytes_max,
+        }
+    }
+
+    /// The hosts of HTTP destinations, unless a template decides them.
+    fn hosts(&self) -> Vec<(String, String, u16)> {
+        let host =
+            |(name, config): (&hooklatch_core::types::Name, &hooklatch_core::config::DestinationConfig)| {
+                let (host, port) = host_of(config)?;
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                Some((name.to_string(), host, port))
+            };
+        self.config.destinations.iter().filter_map(host).collect()
+    }
+}
+
+/// Refreshes this node's row until the stop, then deletes it.
+pub(super) async fn be_seen(store: &Store, clock: &Clock, node: &str, mut stop: Stop) {
+    while !stop.is_set() {
+        if let Err(error) = store.node_seen(node, env!("CARGO_PKG_VERSION"), clock.now_ms()).await {
+            debug!(%error, "could not write that this node is there");
+        }
+        stop.pause(NODE_SEEN_EVERY).await;
+    }
+    if let Err(error) = store.node_gone(node).await {
+        debug!(%error, "could not write that this node is gone");
+    }
+}
+
+impl App {
+    /// What-if on this database; `turns` limits its transactions.
+    pub(super) fn what_if(
+        &self,
+        store: &Store,
+        installation_id: Uuid,
+        entries: Entries,
+        turns: Arc<Semaphore>,
+    ) -> WhatIf {
+        WhatIf::new(WhatIfParts {
+            store: store.clone(),
+            planner: Planner::new(self.clock.clone(), installation_id),
+            entries,
+            handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
+            turns,
+        })
+    }
+
+    /// What-if by itself, without a server around it.
+    pub(crate) async fn what_if_alone(&self, store: &Store) -> anyhow::Result<WhatIf> {
+        let entries = self.entries()?;
+        let installation_id =
+            store.installation_id().await.context("could not read the installation's id")?;
+        let turns = Arc::new(Semaphore::new(store.handlers_n()));
+        Ok(self.what_if(store, installation_id, entries, turns))
+    }
 }

@@ -1,4 +1,5 @@
-//! The two listeners: their routes, and how many connections, which are open files, each may have.
+//! The two listeners: their routes, how many connections (which are open files) each may have, and the `curl` commands
+//! that the console shows under `serve --dev`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -10,23 +11,34 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::builder::App;
-use super::tasks::spawn;
-use hooklatch_console::{self as console, ConsoleState};
+use super::App;
+use super::running::spawn;
+use hooklatch_console::{self as console, ConsoleState, SignAgain, SignedAgain, SignedCopy};
 use hooklatch_core::config::{DEV_TOKEN, Secret};
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::tls::ListenerTls;
+use hooklatch_core::types::Name;
 use hooklatch_operator::doctor::ProbeKey;
 use hooklatch_operator::http::api::ApiState;
 use hooklatch_operator::http::guard::{self, OperatorHosts};
 use hooklatch_operator::http::operator::OperatorState;
 use hooklatch_operator::http::receiver::ReceiverState;
 use hooklatch_operator::http::{self, Limits, Listener, OriginRule, Routes, echo};
+use hooklatch_operator::load::dev_keys_of_folder;
 use hooklatch_receive::Receiver;
+use hooklatch_receive::provider::{ActiveProvider, Provider, curl};
+use hooklatch_verify::{DevKeys, SignAt};
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
+
+/// Whom a listener serves: senders, or operators and monitors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Receiver,
+    Operator,
+}
 
 impl App {
     /// The state of the receiver, also when it is mounted into another server.
@@ -50,14 +62,15 @@ impl App {
         Routes::receiver(state, self.has_echo.then_some(guard::without_browsers as fn(Router) -> Router))
     }
 
-    /// Serves webhooks until the stop.
-    pub(super) fn serve_receiver(
+    /// Serves what this listener is for, webhooks or operators, until the stop.
+    pub(super) fn serve(
         &self,
+        side: Side,
         listener: Listener,
         routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        Ok(spawn(served(listener, routes, self.limits("receiver")?, stop)))
+        Ok(spawn(served(listener, routes, self.limits(side)?, stop)))
     }
 
     /// The router of the operator side.
@@ -77,16 +90,6 @@ impl App {
         let origin = public.map(|url| url.origin.clone());
         let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
         Ok(Routes::from(http::below(admin.base(), router)))
-    }
-
-    /// Serves operators until the stop.
-    pub(super) fn serve_operator(
-        &self,
-        listener: Listener,
-        routes: Current<Routes>,
-        stop: Stop,
-    ) -> anyhow::Result<JoinHandle<()>> {
-        Ok(spawn(served(listener, routes, self.limits("operator")?, stop)))
     }
 
     /// The state of the console.
@@ -114,30 +117,29 @@ impl App {
     }
 
     /// The operator's listener serves few clients; its open files must not be missing for webhooks.
-    fn limits(&self, name: &'static str) -> anyhow::Result<Limits> {
+    fn limits(&self, side: Side) -> anyhow::Result<Limits> {
         let (server, edge, admin) = (&self.config.server, &self.config.server.edge, &self.config.admin);
-        let (tls, origin) = if name == "operator" {
-            (&admin.tls, OriginRule::new(admin.forwarded, admin.proxies.clone()))
-        } else {
-            (&server.tls, OriginRule::new(edge.forwarded, edge.proxies.clone()))
+        let wanted_n = server.connections_n_max as usize;
+        let (name, tls, forwarded, proxies, connections_n_max) = match side {
+            Side::Operator => {
+                let connections_n_max = wanted_n.min(OPERATOR_CONNECTIONS_N_MAX);
+                ("operator", &admin.tls, admin.forwarded, &admin.proxies, connections_n_max)
+            }
+            Side::Receiver => {
+                let fit_n = http::connections_n(wanted_n, self.files_n());
+                ("receiver", &server.tls, edge.forwarded, &edge.proxies, fit_n)
+            }
         };
+        if side == Side::Receiver && connections_n_max < wanted_n {
+            warn!(
+                wanted_n,
+                connections_n_max,
+                "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
+            );
+        }
         let tls = tls.clone().map(|files| ListenerTls::new(name, files)).transpose();
         let tls =
             tls.map_err(|mistake| anyhow::anyhow!("TLS of the {name}: {}: {}", mistake.key, mistake.why))?;
-        let wanted_n = server.connections_n_max as usize;
-        let connections_n_max = if name == "operator" {
-            wanted_n.min(OPERATOR_CONNECTIONS_N_MAX)
-        } else {
-            let fit_n = http::connections_n(wanted_n, self.files_n());
-            if fit_n < wanted_n {
-                warn!(
-                    wanted_n,
-                    connections_n_max = fit_n,
-                    "the system lets us open too few files for server.connections_n_max: raise its limit (ulimit -n)"
-                );
-            }
-            fit_n
-        };
         Ok(Limits {
             name,
             connections_n_max,
@@ -150,7 +152,7 @@ impl App {
             requests_n_max: edge.connection_requests_n_max,
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
             tls: tls.map(Arc::new),
-            origin,
+            origin: OriginRule::new(forwarded, proxies.clone()),
         })
     }
 }
@@ -170,4 +172,64 @@ async fn served(listener: Listener, routes: Current<Routes>, limits: Limits, sto
 pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr) -> anyhow::Result<Listener> {
     let listener = lent.map_or_else(|| http::listen(addr), Listener::lent);
     listener.with_context(|| format!("could not listen on {addr}"))
+}
+
+impl App {
+    /// Signs the event that the console shows with published secrets, as its sender would; `None` without `--dev`.
+    fn sign_again(&self) -> anyhow::Result<Option<SignAgain>> {
+        if !self.has_echo {
+            return Ok(None);
+        }
+        let keys = dev_keys_of_folder(&self.kinds).context("could not read or make development keys")?;
+        let kinds = self.kinds.clone();
+        let (providers, public_url) = (self.config.providers.clone(), self.config.server.public_url.clone());
+        Ok(Some(Box::new(move |wanted: &SignedAgain<'_>| {
+            let name = Name::parse(wanted.provider).ok();
+            let config = name.as_ref().and_then(|name| Some((name, providers.get(name)?)));
+            let (name, config) = config.ok_or("Its provider is not configured any more.")?;
+            let kind = kinds.iter().find(|kind| kind.kind() == config.kind.as_str());
+            let kind = kind.ok_or("Its kind is not there any more.")?;
+            let ours = kind.activate(name, config, &public_url);
+            let ours = ours.map_err(|_| "Its provider cannot be used as it is configured.")?;
+            signed(kind, &ours, &keys, wanted)
+        })))
+    }
+}
+
+/// The command, if the provider `ours` accepts its signature.
+fn signed(
+    kind: &Provider,
+    ours: &ActiveProvider,
+    keys: &DevKeys,
+    wanted: &SignedAgain<'_>,
+) -> Result<SignedCopy, String> {
+    let at = SignAt {
+        now_s: wanted.now_s,
+        url: ours.url().to_owned(),
+        id: wanted.event_id.to_owned(),
+        event_type: wanted.event_type.to_owned(),
+    };
+    let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
+    let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
+    let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
+    let verified = ours.believe(request).map_err(|_| {
+        let name = wanted.provider;
+        format!(
+            "This provider has secrets of its own, and does not believe the published one: download the body and sign it \
+             with `hooklatch sign {name} --body FILE`."
+        )
+    })?;
+    let read = ours.read(&verified);
+    let event = match read.as_slice() {
+        [event] if event.unreadable.is_none() => event,
+        _ => {
+            return Err(
+                "What is stored is one event of a request that carried a list of them, so there is no \
+                        request to repeat: use the provider's samples with `hooklatch send`."
+                    .to_owned(),
+            );
+        }
+    };
+    let is_duplicate = event.key.event_id == wanted.event_id && event.window_ms.is_none();
+    Ok(SignedCopy { command: curl(ours.spec().method, &at.url, &signed), is_duplicate })
 }

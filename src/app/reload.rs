@@ -14,9 +14,10 @@ use anyhow::{Context, bail, ensure};
 use tokio::signal::unix::Signal;
 use tracing::{error, info};
 
-use super::builder::App;
-use super::entries::{Entries, LookedAt};
-use super::gauges::{self, NodeActivity};
+use super::App;
+use super::entries::Entries;
+use super::entries::LookedAt;
+use super::gauges;
 use hooklatch_core::config::{Config, EffectiveSetting};
 use hooklatch_core::current::Current;
 use hooklatch_core::figures::plural;
@@ -42,7 +43,6 @@ pub(super) struct Reload {
     pub(super) receiver: Receiver,
     pub(super) looked_at: LookedAt,
     pub(super) admission: Arc<AdmitContext>,
-    pub(super) activity: Arc<NodeActivity>,
     pub(super) gate: Arc<TokenGate>,
     pub(super) operator: Arc<OperatorState>,
     pub(super) receiver_routes: Current<Routes>,
@@ -188,13 +188,13 @@ impl Reload {
     async fn replace(&mut self, before: &Config, prepared: Prepared) {
         let Prepared { entries, destinations, operator_routes } = prepared;
         // The counts of what is removed go with it.
-        self.activity.save(&self.admission.store, self.app.clock.now_ms()).await;
+        self.looked_at.activity.save(&self.admission.store, self.app.clock.now_ms()).await;
         self.looked_at.calls.replace(destinations);
-        gauges::withdraw_info(before, &self.providers.get());
+        gauges::set_kinds(before, &self.providers.get(), 0.0);
         gauges::publish_info(&self.app.config, &entries);
         self.providers.set(Arc::clone(&entries));
         self.receiver = self.receiver.reloaded(&entries);
-        self.activity.forget_removed();
+        self.looked_at.activity.forget_removed();
         let installation_id = self.admission.installation_id;
         self.receiver_routes.set(self.app.receiver_routes(self.receiver.clone(), &installation_id));
         self.operator_routes.set(operator_routes);

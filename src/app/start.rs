@@ -1,4 +1,4 @@
-//! The start: database, providers, admission, outbox, listeners.
+//! The start: database, providers, admission, outbox, what runs beside them, listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,36 +6,35 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, RwLock, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::admission::SharedParts;
-use super::builder::App;
+use super::App;
 use super::database::open_store;
-use super::doctor::be_seen;
-use super::entries::{Entries, LookedAt};
-use super::gauges::{self, LiveGauges, NodeActivity, Rhythms};
-use super::health::{self, ReadinessSources};
-use super::listeners::opened;
-use super::parts::Parts;
+use super::entries::Entries;
+use super::entries::{LookedAt, be_seen};
+use super::gauges::{self, Counting, Counts, LiveGauges, NodeActivity, Rhythms};
+use super::listeners::{Side, opened};
 use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
-use super::tasks::spawn;
-use super::witness::Witnessing;
+use super::running::{Parts, ReadinessSources, Witnessing, noted, spawn, watch_readiness};
 use hooklatch_core::config::Config;
 use hooklatch_core::current::Current;
 use hooklatch_core::logging;
 use hooklatch_core::stop::Stop;
 use hooklatch_operator::http::operator::{OperatorState, Readiness};
 use hooklatch_operator::service::Sockets;
-use hooklatch_outbox::traces::{TraceOptions, Traces};
-use hooklatch_outbox::{NodeCalls, Outbox};
-use hooklatch_receive::admit::{self, AdmitContext, AdmitTasks, Admitter, Providers};
+use hooklatch_outbox::traces::{SpanExporter, TraceOptions, Traces};
+use hooklatch_outbox::{Handover, NodeCalls, Outbox};
+use hooklatch_receive::admit::{
+    self, AdmitContext, AdmitTasks, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable,
+};
+use hooklatch_receive::operations::OperationRunner;
+use hooklatch_receive::retention::{Pruner, delete_wholes};
 use hooklatch_receive::{Receiver, RequestNotes};
-use hooklatch_store::{LostTime, Store};
+use hooklatch_store::{InitialLease, LostTime, Store};
 
 /// What every part of the program needs.
 struct Startup {
@@ -52,14 +51,23 @@ struct Core {
     background: Background,
     admission: Arc<AdmitContext>,
     receiver: Receiver,
-    operator: OperatorState,
     calls: NodeCalls,
     stopping: Stop,
     parts: Parts,
-    readiness: watch::Receiver<Readiness>,
     watched: ReadinessSources,
     config: Current<Config>,
     providers: Providers,
+    live: LiveGauges,
+}
+
+/// The outbox, as admission reserves slots in it.
+struct OutboxSlots(Handover);
+
+impl TakeSlot for OutboxSlots {
+    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
+        let (lease, start) = self.0.take(destination)?;
+        Some((lease, Box::new(start)))
+    }
 }
 
 impl App {
@@ -75,44 +83,46 @@ impl App {
         let admin_listener = opened(sockets.admin, self.config.admin.listen)?;
         let (receiver_addr, admin_addr) = (listener.address()?, admin_listener.address()?);
         let entries = Arc::clone(&startup.entries);
-        let mut core = self.core(startup)?;
-        let gate = self.token_gate(&core.admission.store);
+        let core = self.core(startup)?;
+        let (mut background, stopping, live) = (core.background, core.stopping, core.live);
+        let readiness = live.readiness.clone();
+        let operator = Arc::new(OperatorState {
+            readiness: readiness.clone(),
+            metrics: Box::new(move || live.text()),
+            leaving: stopping.leaving().clone(),
+        });
         let looked_at = LookedAt {
             calls: core.calls,
             requests: core.receiver.counted(),
-            readiness: core.operator.readiness.clone(),
-            activity: Arc::clone(&core.background.activity),
-            admitter: core.background.admitter.clone(),
+            readiness: readiness.clone(),
+            activity: Arc::clone(&background.activity),
+            admitter: background.admitter.clone(),
         };
-        let operator = Arc::new(core.operator);
+        let gate = self.token_gate(&core.admission.store);
         let api = self.api(&core.admission, &entries, looked_at.clone(), Arc::clone(&gate));
         let operator_routes = Current::new(self.operator_routes(&operator, api)?);
         let id = core.admission.installation_id;
         let receiver_routes = Current::new(self.receiver_routes(core.receiver.clone(), &id));
-        let (stopping, tokens) = (core.stopping.clone(), Arc::clone(&gate));
-        core.background
-            .workers
-            .push(spawn(core.parts.keep("tokens", async move || tokens.run(stopping.clone()).await)));
-        core.background.listeners = vec![
-            self.serve_receiver(listener, receiver_routes.clone(), core.stopping.clone())?,
-            self.serve_operator(admin_listener, operator_routes.clone(), core.stopping)?,
+        let tokens = Arc::clone(&gate);
+        let run = async move |stop| tokens.run(stop).await;
+        background.workers.push(spawn(core.parts.keep("tokens", &stopping, run)));
+        background.listeners = vec![
+            self.serve(Side::Receiver, listener, receiver_routes.clone(), stopping.clone())?,
+            self.serve(Side::Operator, admin_listener, operator_routes.clone(), stopping)?,
         ];
-        let (readiness, watched) = (core.readiness, core.watched);
-        let reload = Reload {
+        let reload = Some(Box::new(Reload {
             app: self,
             config: core.config,
             providers: core.providers,
             receiver: core.receiver,
             looked_at,
             admission: core.admission,
-            activity: Arc::clone(&core.background.activity),
             gate,
             operator,
             receiver_routes,
             operator_routes,
-        };
-        let (background, reload) = (core.background, Some(Box::new(reload)));
-        Ok(Running { receiver_addr, admin_addr, readiness, watched, background, reload })
+        }));
+        Ok(Running { receiver_addr, admin_addr, readiness, watched: core.watched, background, reload })
     }
 
     /// The receiver as a router for your own server, and the parts behind it, which run already. For axum 0.8, behind
@@ -138,11 +148,8 @@ impl App {
         let core = self.core(startup)?;
         // What is latched must also be sent: nothing stops while the router lives, also when the other half is dropped.
         let keeps_running = axum::Extension(core.background.stop.clone());
-        let router = hooklatch_operator::http::receiver::router(
-            self.receiver_state(core.receiver, &core.admission.installation_id),
-        )
-        .layer(keeps_running);
-        Ok((router, core.background))
+        let state = self.receiver_state(core.receiver, &core.admission.installation_id);
+        Ok((hooklatch_operator::http::receiver::router(state).layer(keeps_running), core.background))
     }
 
     /// Checks the providers and opens the database.
@@ -174,134 +181,169 @@ impl App {
 
     /// Starts admission, the outbox and what runs beside them.
     fn core(&self, startup: Startup) -> anyhow::Result<Core> {
-        let Startup { metrics, entries, store, installation_id, lost } = startup;
+        let (metrics, entries, store) =
+            (startup.metrics.clone(), Arc::clone(&startup.entries), startup.store.clone());
+        let server = &self.config.server;
         let (stop, stopping) = Stop::channel();
         let parts = Parts::default();
-        let (outbox, exporting) = self.outbox(&store, &installation_id, &parts)?;
+        let (outbox, exporter) = self.outbox(&startup)?;
+        let exporting = exporter.map(|exporter| Exporting::start(&parts, exporter));
         let lines = Arc::new(logging::Lines::default());
-        let admission = Arc::new(self.admission(&store, (&installation_id, lost), &outbox, &lines));
-        let (admitter, tasks) = self.admitter(&admission, entries.len());
+        let notes = RequestNotes::new(Arc::clone(&entries), &startup.installation_id, Arc::clone(&lines));
+        let admission = Arc::new(self.admission(startup, &outbox, lines));
+        let answer_timeout = Duration::from_millis(server.answer_timeout_ms);
+        let (queue_n_max, context) = (server.queue_n_max as usize, Arc::clone(&admission));
+        let (admitter, tasks) = admit::admitter(context, queue_n_max, answer_timeout, entries.len());
         let (config, providers) = (Current::new(self.config.clone()), Current::new(Arc::clone(&entries)));
-        let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let calls = outbox.calls();
-        let (watched, ready, mut workers) = run_outbox(outbox, &parts, &admission, &stopping);
-        workers.push(self.seen(&parts, &store, calls.node(), &stopping));
-        let events_n_max = self.config.server.events_n_max as usize;
+        let events_n_max = server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
         let activity = Arc::new(NodeActivity::new(receiver.counted(), calls.clone()));
-        let more = SharedParts {
-            admission: &admission,
-            providers: &providers,
-            config: &config,
-            notes: &notes,
-            counting: (&rhythms, receiver.counted(), metrics.clone()),
-            activity: &activity,
+        let (readiness, ready) = watch::channel(Readiness::default());
+        let watched = ReadinessSources {
+            is_outbox_running: outbox.is_well(),
+            parts: parts.clone(),
+            admission: Arc::clone(&admission),
         };
-        workers.extend(self.spawn_shared_tasks(&parts, more, &stopping));
+        let is_outbox_running = outbox.is_well();
+        let workers = vec![
+            spawn(noted(outbox.run(stopping.clone()), is_outbox_running)),
+            spawn(watch_readiness(readiness, watched.clone(), stopping.clone())),
+        ];
         let background = Background {
             stop,
             listeners: Vec::new(),
             admitter,
-            admission: admitting(&parts, tasks),
+            admission: admitting(&parts, &stopping, tasks),
             workers,
             activity,
             exporting,
             witnessing: Witnessing::start(&parts, &store, &self.clock),
-            store,
+            store: store.clone(),
             clock: self.clock.clone(),
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
         let live = LiveGauges {
             handle: metrics,
-            readiness: ready.clone(),
+            readiness: ready,
             providers: providers.clone(),
             requests: receiver.counted(),
             rhythms,
-            store: admission.store.clone(),
+            store,
             memory: self.memory.clone(),
         };
-        let (readiness, leaving) = (ready.clone(), stopping.leaving().clone());
-        let operator = OperatorState { readiness: ready, metrics: Box::new(move || live.text()), leaving };
-        Ok(Core {
+        let mut core = Core {
             background,
             admission,
             receiver,
-            operator,
             calls,
             stopping,
             parts,
-            readiness,
             watched,
             config,
             providers,
-        })
+            live,
+        };
+        let workers = self.workers(&core, notes);
+        core.background.workers.extend(workers);
+        Ok(core)
     }
 
-    /// Spawns the task that makes this node visible to other nodes and the doctor.
-    fn seen(&self, parts: &Parts, store: &Store, node: &str, stop: &Stop) -> JoinHandle<()> {
-        let (store, clock, node, stop) = (store.clone(), self.clock.clone(), node.to_owned(), stop.clone());
-        spawn(parts.clone().keep("nodes", async move || be_seen(&store, &clock, &node, stop.clone()).await))
-    }
-
-    /// The handle of admission, and its tasks.
-    fn admitter(&self, admission: &Arc<AdmitContext>, providers_n: usize) -> (Admitter, AdmitTasks) {
-        let server = &self.config.server;
-        let answer_timeout = Duration::from_millis(server.answer_timeout_ms);
-        admit::admitter(Arc::clone(admission), server.queue_n_max as usize, answer_timeout, providers_n)
-    }
-
-    /// The outbox, which publishes its attempts as configured, and the task that this needs.
-    fn outbox(
-        &self,
-        store: &Store,
-        installation_id: &Uuid,
-        parts: &Parts,
-    ) -> anyhow::Result<(Outbox, Option<Exporting>)> {
+    /// The outbox, which publishes its attempts as configured, and the exporter that this needs.
+    fn outbox(&self, startup: &Startup) -> anyhow::Result<(Outbox, Option<SpanExporter>)> {
         let (config, destinations) = (self.config.outbox.clone(), self.config.destinations.clone());
-        let outbox = Outbox::new(store.clone(), self.clock.clone(), config, destinations, node_name())
+        // For readers of the tables: the process id and a random part.
+        let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let outbox = Outbox::new(startup.store.clone(), self.clock.clone(), config, destinations, node)
             .context("could not set up the destinations")?;
         let (config, clock, calls) = (&self.config.tracing, &self.clock, outbox.calls());
+        let installation_id = &startup.installation_id;
         let options = TraceOptions { config, installation_id, node: calls.node(), clock };
         let (traces, exporter) = Traces::new(&options).map_err(anyhow::Error::msg)?;
         outbox.trace(traces);
-        Ok((outbox, exporter.map(|exporter| Exporting::start(parts, exporter))))
+        Ok((outbox, exporter))
+    }
+
+    /// Builds the context that the parts of admission share.
+    fn admission(&self, startup: Startup, outbox: &Outbox, lines: Arc<logging::Lines>) -> AdmitContext {
+        let Startup { store, installation_id, lost, .. } = startup;
+        let (waker, handover) = (outbox.waker(), outbox.handover());
+        AdmitContext {
+            clock: self.clock.clone(),
+            installation_id,
+            planner: Planner::new(self.clock.clone(), installation_id).after(lost),
+            unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
+            lines,
+            handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
+            turns: Arc::new(Semaphore::new(store.handlers_n())),
+            slots: Box::new(OutboxSlots(handover)),
+            wake_outbox: Box::new(move || waker.wake()),
+            under_way: UnderWay::default(),
+            batch_events: metrics::histogram!("hooklatch_batch_events"),
+            traces: outbox.traces(),
+            wake_retries: Notify::new(),
+            queue_gate: RwLock::default(),
+            wake_pauses: Notify::new(),
+            store,
+        }
+    }
+
+    /// Spawns the long-running parts besides admission and outbox.
+    fn workers(&self, core: &Core, notes: RequestNotes) -> Vec<JoinHandle<()>> {
+        let Core { admission, providers, parts, stopping, .. } = core;
+        let (store, clock) = (&admission.store, &self.clock);
+        let mut counting = Counting {
+            admission: Arc::clone(admission),
+            config: core.config.clone(),
+            counts: Counts::default(),
+            rhythms: Arc::clone(&core.live.rhythms),
+            requests: core.receiver.counted(),
+            activity: Arc::clone(&core.background.activity),
+            handle: core.live.handle.clone(),
+        };
+        let poll = Duration::from_millis(self.config.outbox.poll_ms);
+        let (shared, tried) = (Arc::clone(admission), providers.clone());
+        let retries = move |stop| admit::run_retries(Arc::clone(&shared), tried.clone(), poll, stop);
+        let (shared, paused) = (Arc::clone(admission), providers.clone());
+        let pauses = move |stop| admit::run_pauses(Arc::clone(&shared), paused.clone(), stop);
+        let of_notes = store.clone();
+        let woken = Arc::clone(admission);
+        let wake = move || {
+            (woken.wake_outbox)();
+            woken.wake_retries.notify_one();
+        };
+        let mut runner = OperationRunner::new(store.clone(), clock.clone(), Box::new(wake));
+        let (of_nodes, node_clock, node) = (store.clone(), clock.clone(), core.calls.node().to_owned());
+        let nodes = async move |stop| be_seen(&of_nodes, &node_clock, &node, stop).await;
+        let mut tasks = vec![
+            spawn(parts.keep("nodes", stopping, nodes)),
+            spawn(parts.keep("retry", stopping, retries)),
+            spawn(parts.keep("pauses", stopping, pauses)),
+            spawn(parts.keep("counts", stopping, async move |stop| counting.run(stop).await)),
+            spawn(parts.keep("notes", stopping, async move |stop| notes.run(&of_notes, stop).await)),
+            spawn(parts.keep("operations", stopping, async move |stop| runner.run(stop).await)),
+        ];
+        if self.config.providers.values().any(|provider| !provider.redact.is_empty()) {
+            let store = store.clone();
+            let redacting = async move |stop| delete_wholes(&store, stop).await;
+            tasks.push(spawn(parts.keep("redaction", stopping, redacting)));
+        }
+        if self.config.retention.every_ms > 0 {
+            let mut pruner = Pruner::new(store.clone(), clock.clone(), core.config.clone(), false);
+            tasks.push(spawn(parts.keep("retention", stopping, async move |stop| pruner.run(stop).await)));
+        }
+        tasks
     }
 }
 
-/// Runs the outbox, and watches what this node needs to take traffic.
-fn run_outbox(
-    outbox: Outbox,
-    parts: &Parts,
-    admission: &Arc<AdmitContext>,
-    stopping: &Stop,
-) -> (ReadinessSources, watch::Receiver<Readiness>, Vec<JoinHandle<()>>) {
-    let (readiness, ready) = watch::channel(Readiness::default());
-    let is_outbox_running = outbox.is_well();
-    let watched = ReadinessSources {
-        is_outbox_running: Arc::clone(&is_outbox_running),
-        parts: parts.clone(),
-        admission: Arc::clone(admission),
-    };
-    let workers = vec![
-        spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
-        spawn(health::watch(readiness, watched.clone(), stopping.clone())),
-    ];
-    (watched, ready, workers)
-}
-
 /// The tasks of admission, which run until the last who could admit anything is gone.
-fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
+fn admitting(parts: &Parts, stop: &Stop, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
     let AdmitTasks { mut committer, mut large, mut transactional } = tasks;
     vec![
-        spawn(parts.clone().keep("committer", async move || committer.run().await)),
-        spawn(parts.clone().keep("large", async move || large.run().await)),
-        spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
+        spawn(parts.keep("committer", stop, async move |_| committer.run().await)),
+        spawn(parts.keep("large", stop, async move |_| large.run().await)),
+        spawn(parts.keep("transactional", stop, async move |_| transactional.run().await)),
     ]
-}
-
-/// Name of this node in leases, for readers of the tables: the process id and a random part.
-fn node_name() -> String {
-    format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
 }

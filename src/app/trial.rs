@@ -11,7 +11,7 @@ use axum::body::Body;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::builder::App;
+use super::App;
 use super::running::Background;
 use hooklatch_contract::MessageFilter;
 use hooklatch_core::types::Clock;
@@ -78,9 +78,7 @@ impl Trial {
     /// Sends the kind's sample of this type under this id, signed; gives back the outcome: `accepted`, `duplicate`, …
     /// as in the header `hooklatch-outcome`. An error when the request was not believed.
     pub async fn send(&self, kind: &str, event_type: &str, id: &str) -> anyhow::Result<String> {
-        let sender =
-            self.senders.get(kind).with_context(|| format!("no kind of this trial is called `{kind}`"))?;
-        let sample = sender.kind.sample(event_type)?;
+        let sample = self.sender(kind)?.kind.sample(event_type)?;
         self.send_body(kind, &filled_sample(sample, id, self.filled_at_s), event_type, id).await
     }
 
@@ -92,8 +90,7 @@ impl Trial {
         event_type: &str,
         id: &str,
     ) -> anyhow::Result<String> {
-        let sender =
-            self.senders.get(kind).with_context(|| format!("no kind of this trial is called `{kind}`"))?;
+        let sender = self.sender(kind)?;
         let at = SignAt {
             now_s: Clock::system().now_ms() / 1_000,
             url: sender.active.url().to_owned(),
@@ -130,6 +127,10 @@ impl Trial {
     pub async fn stop(self) {
         drop(self.router);
         self.background.stop().await;
+    }
+
+    fn sender(&self, kind: &str) -> anyhow::Result<&PlayedSender> {
+        self.senders.get(kind).with_context(|| format!("no kind of this trial is called `{kind}`"))
     }
 
     fn store(&self) -> &Store {
@@ -185,7 +186,7 @@ mod tests {
         let Trial { router, background, .. } = trial.await.expect("a trial");
         let stop = background.stop.listener();
         drop(background);
-        assert!(!stop.is_set(), "the router answers 200, so somebody has to send");
+        assert!(!stop.is_set(), "the router answers 200, so a worker has to send");
         drop(router);
         assert!(stop.is_set());
     }

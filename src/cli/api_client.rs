@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::reach::ReachedServer;
+use super::remote::ReachedServer;
 use super::shared::{client, complain, runtime, with_causes};
 use hooklatch_contract::{MeView, ProblemView};
 use hooklatch_core::config::Environment;
 use hooklatch_core::net::read_capped;
 use hooklatch_core::template::URL_ESCAPED;
-use hooklatch_core::types::{TYPED_BY, TypedBy};
+use hooklatch_core::types::{ProblemCode, TYPED_BY, TypedBy};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -30,8 +30,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const WAITS_MS: [u64; 3] = [250, 1_000, 3_000];
 /// Longest `Retry-After` that is honoured. Seconds.
 const RETRY_AFTER_S_MAX: u64 = 10;
-/// The advice about an order that may have been executed, before the key to repeat it with.
-const UNKNOWN: &str = "whether it was done is not known: give the same command again with";
 /// Variable that names the operator where a login is shared.
 const ACTOR: &str = "HOOKLATCH_ACTOR";
 
@@ -63,6 +61,20 @@ pub(crate) struct OrderPlace<'a> {
     pub(crate) key: Option<&'a str>,
     /// Version that the subject must have.
     pub(crate) if_match: Option<&'a str>,
+    /// What to do when it is not known whether it was done; by default the command is given again with its key.
+    pub(crate) if_unknown: Option<&'a str>,
+}
+
+impl<'a> OrderPlace<'a> {
+    /// The order at `path`, under the given key or a new one.
+    pub(crate) fn new(path: &'a [&'a str], key: Option<&'a str>) -> Self {
+        Self { path, key, if_match: None, if_unknown: None }
+    }
+
+    /// With another advice for when it is not known whether it was done.
+    pub(crate) fn or(self, if_unknown: &'a str) -> Self {
+        Self { if_unknown: Some(if_unknown), ..self }
+    }
 }
 
 /// A request that failed.
@@ -207,7 +219,7 @@ impl ApiClient {
             };
             let error = anyhow::Error::from(error);
             if may_be_done {
-                error.context(format!("{UNKNOWN} --key {key}, which does it once"))
+                error.context(place.if_unknown.map_or_else(|| unknown_outcome(&key), str::to_owned))
             } else {
                 error
             }
@@ -294,6 +306,14 @@ impl ApiError {
     }
 }
 
+/// The advice about an order that may have been executed.
+fn unknown_outcome(key: &str) -> String {
+    format!(
+        "whether it was done is not known: give the same command again with --key {key}, which does it once; without \
+         --key it is a new order, done once more"
+    )
+}
+
 /// `sentence (404 not_found)`, what else is known, and what to do where the sentence does not say so.
 fn refusal(problem: &ProblemView) -> String {
     let state = problem.state.as_ref().map(|state| format!("; it is {state}"));
@@ -302,6 +322,9 @@ fn refusal(problem: &ProblemView) -> String {
         format!("; `hooklatch operations show {operation_id}` shows it, `--again` orders it once more")
     });
     let remedy = match problem.status {
+        _ if problem.code == ProblemCode::TokenShownOnce.as_str() => {
+            "; `hooklatch tokens list` has its id for `hooklatch tokens revoke`; then give the command without --key"
+        }
         401 => "; say who you are with --token, HOOKLATCH_TOKEN or a profile",
         404 => "; `hooklatch whoami` shows what this token reaches",
         412 | 428 => "; `show` prints its version for --if-match",

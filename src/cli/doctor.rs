@@ -15,8 +15,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::api_client::{ApiAnswer, ApiError};
 use super::output::{Screen, Shown, Tone};
-use super::reach::{ReachArgs, is_loopback};
 use super::remote::Remote;
+use super::remote::{ReachArgs, is_loopback};
 use super::shared::{Ending, say, with_causes};
 use hooklatch_contract::{DoctorView, FindingVerdict, FindingView, ProbeView};
 use hooklatch_core::config::{ConfigProblem, DatabaseConfig};

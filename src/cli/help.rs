@@ -27,82 +27,7 @@ const GROUPS: [(&str, &str); 6] = [
 
 /// Examples, each an argument list that works as it stands but for its names. A command with commands of its own shows the
 /// first one of each of these.
-const EXAMPLES: &[&str] = &[
-    "hooklatch serve",
-    "hooklatch serve --dev",
-    "hooklatch check --json",
-    "hooklatch doctor --all",
-    "hooklatch migrate",
-    "hooklatch providers stripe",
-    "hooklatch providers --live",
-    "hooklatch providers pause stripe --until 2h --reason \"a bad deploy\"",
-    "hooklatch providers resume stripe --reason \"rolled back\"",
-    "hooklatch new-kind acme --folder kinds",
-    "hooklatch new-kind --guide",
-    "hooklatch sign stripe --type invoice.paid",
-    "hooklatch sign github --body push.json --url https://hooks.example.com",
-    "hooklatch send stripe --count 20 --duplicate 1",
-    "hooklatch send stripe --body event.json --url http://127.0.0.1:8080",
-    "hooklatch explain request.txt",
-    "hooklatch explain --recent",
-    "hooklatch what-if --state failed --limit 20",
-    "hooklatch what-if stripe evt_1",
-    "hooklatch what-if --live stripe evt_1",
-    "hooklatch vectors providers/stripe",
-    "hooklatch events list --delivery stuck",
-    "hooklatch events list --provider stripe --from 2h",
-    "hooklatch events count --state failed",
-    "hooklatch events show evt_1",
-    "hooklatch events show stripe evt_1 --content",
-    "hooklatch events body stripe evt_1 --output body.json",
-    "hooklatch events rerun stripe evt_1 --reason \"the handler was fixed\"",
-    "hooklatch events rerun --state failed --provider stripe --reason \"the handler was fixed\"",
-    "hooklatch events dispatch stripe evt_1 --reason \"it is an order of its own\"",
-    "hooklatch events dismiss stripe evt_1 --reason \"the same order again\"",
-    "hooklatch messages list --state held --destination billing",
-    "hooklatch messages show 4435968",
-    "hooklatch messages count --state dead",
-    "hooklatch messages send 4435968 --reason \"billing does not have it\"",
-    "hooklatch messages send --state held --destination billing --reason \"they lost a day\"",
-    "hooklatch messages done 4435968 --reason \"billing has it\"",
-    "hooklatch messages discard 4435968 --reason \"refunded by hand\"",
-    "hooklatch destinations list",
-    "hooklatch destinations show billing",
-    "hooklatch destinations pause billing --until 4h --reason \"maintenance\"",
-    "hooklatch destinations resume billing --reason \"maintenance is over\"",
-    "hooklatch lanes list --destination billing",
-    "hooklatch settings list",
-    "hooklatch rejected list --provider stripe",
-    "hooklatch rejected groups",
-    "hooklatch rejected paths",
-    "hooklatch operations list",
-    "hooklatch operations show op-1",
-    "hooklatch operations wait op-1 --timeout 600",
-    "hooklatch operations approve op-1 --reason \"checked with ann\"",
-    "hooklatch operations continue op-1 --reason \"billing is back\"",
-    "hooklatch operations cancel op-1 --reason \"the wrong filter\"",
-    "hooklatch search pi_3MtwBwLkdIwHu7ix28a3tqPa",
-    "hooklatch tail --provider stripe",
-    "hooklatch statistics --minutes 120",
-    "hooklatch audit list",
-    "hooklatch tokens list",
-    "hooklatch tokens make ann --role operator --valid-for 90d --reason \"on call\"",
-    "hooklatch tokens revoke tok_1 --reason \"left the team\"",
-    "hooklatch whoami --profile prod",
-    "hooklatch taught asana",
-    "hooklatch test-event stripe invoice.paid --reason \"is the new key right?\"",
-    "hooklatch test-event stripe --body event.json --route --reason \"does billing hear us?\"",
-    "hooklatch erase stripe evt_1 evt_2 --reason \"request of the customer\"",
-    "hooklatch keys",
-    "hooklatch keys reseal --clear",
-    "hooklatch prune --dry-run",
-    "hooklatch backup hooklatch-2026-11-22.db",
-    "hooklatch restore-check",
-    "hooklatch restore-check --yes --pause --reason \"restored after the disk failed\"",
-    "hooklatch completions bash",
-    "hooklatch man",
-    "hooklatch health",
-];
+const EXAMPLES: &str = include_str!("examples.txt");
 
 const SHARED: &str = "Options of every command that asks a server (`hooklatch whoami --help` explains them):
   --profile NAME, --url URL, --token TOKEN, --ca-file FILE, --json, --color WHEN";
@@ -170,7 +95,7 @@ fn with_examples(command: Command, path: &str, (is_api, is_help): (bool, bool)) 
 
 /// The examples of a command and of those below it.
 fn examples(path: &str) -> impl Iterator<Item = &'static str> {
-    EXAMPLES.iter().copied().filter(move |one| is_of(one, path))
+    EXAMPLES.lines().filter(move |one| is_of(one, path))
 }
 
 /// True when an example begins with these words.
@@ -241,7 +166,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::commands::{Cli, program};
+    use crate::cli::{Cli, program};
 
     /// The words of an example; quotes hold a text together.
     fn words(example: &str) -> Vec<String> {
@@ -274,7 +199,7 @@ mod tests {
             paths.push(path.to_owned());
         });
         assert!(paths.len() > 60, "{paths:?}");
-        for example in EXAMPLES {
+        for example in EXAMPLES.lines() {
             let read = Cli::try_parse_from(words(example));
             assert!(read.is_ok(), "{example}: {}", read.err().map(|why| why.to_string()).unwrap_or_default());
             assert!(paths.iter().any(|path| is_of(example, path)), "{example}");

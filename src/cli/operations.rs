@@ -1,20 +1,332 @@
-//! `operations`: acts on all rows that a filter found. The commands show, follow, approve, continue and cancel them.
+//! Acts on all rows that a filter finds: a preview with the risks first, then, once its number is confirmed, a durable
+//! operation that the command follows to its end. `operations` shows, follows, approves, continues and cancels them.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use super::api_client::{ApiAnswer, ApiError, pause};
-use super::bulk::{act_in_full, show_rows};
 use super::output::Column::{self, Id, Loose, Whole};
-use super::output::{Screen, Shown, Tone, fields, table};
-use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, rows};
-use super::shared::{Ending, complain, say};
-use hooklatch_contract::{
-    OperationPreview, OperationState, OperationSubject, OperationView, SkippedRow, StepView,
+use super::output::{Screen, Shown, Tone, fields, table, with_times};
+use super::remote::{
+    ListColumn, ListRow, PagingArgs, Query, Remote, ServerCommand, VersionArgs, WhyArgs, filter_in_words,
+    rows, to,
 };
-use hooklatch_core::figures::grouped;
+use super::shared::{Ending, Usage, complain, say};
+use hooklatch_contract::{
+    BulkFigures, CountView, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
+    OperationSubject, OperationView, PreviewedAct, Risk, SkippedRow, StepView,
+};
+use hooklatch_core::figures::{grouped, plural};
+use hooklatch_core::times::parse_time;
+
+/// A filter: the names of the contract in the order in which they are printed, with their values; null for what was not
+/// given.
+pub(super) struct Filter(pub(super) Vec<(&'static str, Value)>);
+
+impl Filter {
+    /// True when nothing is chosen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, value)| value.is_null())
+    }
+
+    /// The filter as a type of the contract.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        Ok(T::deserialize(self.json())?)
+    }
+
+    fn json(&self) -> Value {
+        let given = self.0.iter().filter(|(_, value)| !value.is_null());
+        given.map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>().into()
+    }
+
+    /// Calls `work` with the filter as the values of a query.
+    pub(super) fn with_query<T>(&self, work: impl FnOnce(&Query<'_>) -> T) -> T {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let texts: Vec<_> =
+            self.0.iter().map(|(name, value)| (*name, (!value.is_null()).then(|| text(value)))).collect();
+        work(&texts.iter().map(|(name, text)| (*name, text.as_deref())).collect::<Vec<_>>())
+    }
+
+    /// Counts what it finds at `noun`, such as `events`, and prints that.
+    pub(super) fn count<T: ListRow>(&self, remote: &Remote, noun: &str) -> anyhow::Result<ExitCode> {
+        self.with_query(|query| {
+            remote.show(&[noun, "count"], query, |count: &CountView, _, _| {
+                let more = if count.is_more { "at least " } else { "" };
+                format!("{more}{}", plural(count.counted_n, T::NOUN))
+            })
+        })
+    }
+}
+
+/// A time of a filter that was given as `--name`; "so long ago" becomes a time.
+pub(super) fn time(name: &str, text: Option<&String>, now_ms: i64) -> Result<Value, Usage> {
+    let time = text.map(|text| parse_time(text, now_ms)).transpose();
+    time.map(|at_ms| json!(at_ms)).map_err(|why| Usage(format!("--{name}: {why}")))
+}
+
+/// Arguments of what may act on several.
+#[derive(Args)]
+struct BulkArgs {
+    /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without it a
+    /// person at a terminal is asked to type the number, and a script does nothing.
+    #[arg(long, value_name = "NUMBER:SET", value_parser = confirmed)]
+    yes: Option<Confirmed>,
+    /// Do not wait for the end of the operation.
+    #[arg(long)]
+    no_wait: bool,
+    /// Order it although another operation does the same, or does it to some of the same rows, and is unfinished or ended in
+    /// the last 10 minutes.
+    #[arg(long)]
+    again: bool,
+    /// Rows of the first steps of what makes calls, such as 1,10,100; the rest follows as the last step. 0: no steps.
+    #[arg(long, value_name = "ROWS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    steps: Vec<u64>,
+    /// Most rows a second, where there are steps.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    per_second: Option<u32>,
+    /// Share of failed calls above which it stops by itself, where there are steps. Percent.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    stop_percent: Option<u32>,
+}
+
+impl BulkArgs {
+    /// The steps of the arguments; `None` for those of the server.
+    fn steps(&self) -> Option<OperationSteps> {
+        if self.steps.is_empty() && self.per_second.is_none() && self.stop_percent.is_none() {
+            return None;
+        }
+        let default = OperationSteps::default();
+        let sizes = if self.steps.is_empty() { default.sizes } else { self.steps.clone() };
+        Some(OperationSteps {
+            sizes: sizes.into_iter().filter(|size| *size > 0).collect(),
+            per_s: self.per_second.unwrap_or(default.per_s),
+            stop_percent: self.stop_percent.unwrap_or(default.stop_percent),
+        })
+    }
+}
+
+/// The rows of the preview: their number, and a digest of the set.
+#[derive(Clone)]
+struct Confirmed {
+    counted_n: u64,
+    set: String,
+}
+
+/// `1204:5d41402abc4b2a76`, as it is printed.
+fn confirmed(text: &str) -> Result<Confirmed, String> {
+    let (counted_n, set) = text.split_once(':').unwrap_or_default();
+    let counted_n = number(counted_n).filter(|_| !set.is_empty());
+    let counted_n = counted_n.ok_or("is not a number and a set: give what is shown without --yes")?;
+    Ok(Confirmed { counted_n, set: set.to_owned() })
+}
+
+/// A number as it is printed, with or without its commas.
+fn number(text: &str) -> Option<u64> {
+    text.chars().filter(|one| *one != ',').collect::<String>().parse().ok()
+}
+
+/// Arguments of what is done to one row, or to all that a filter finds.
+#[derive(Args)]
+pub(super) struct ActArgs {
+    #[command(flatten)]
+    why: WhyArgs,
+    #[command(flatten)]
+    version: VersionArgs,
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+impl ActArgs {
+    /// Does `act` to one of `nouns`, such as `["events", "stripe", "evt_1"]`, and prints that it is `done`; or to all that
+    /// the filter finds, where `nouns` names none.
+    pub(super) fn act<T: ListRow>(
+        &self,
+        remote: &Remote,
+        (act, done): (&str, &str),
+        nouns: &[&str],
+        filter: &Filter,
+    ) -> anyhow::Result<ExitCode> {
+        let noun = T::NOUN;
+        let usage = |why: String| Err(Usage(why).into());
+        match (nouns, filter.is_empty()) {
+            ([] | [_], true) => {
+                usage(format!("name one {noun}, or say --state and what else they have in common"))
+            }
+            ([_], false) if self.version.header().is_some() => {
+                usage(format!("--if-match is about one {noun}: name it"))
+            }
+            ([nouns], false) => {
+                let subject = json!({ (*nouns): { "act": act, "filter": filter.json() } });
+                self.bulk.perform::<T>(remote, OperationSubject::deserialize(subject)?, filter, &self.why)
+            }
+            (_, false) => usage(format!("name one {noun} or say a filter, not both")),
+            ([path @ .., id], true) => {
+                let path = [path, &[id, "decide"]].concat();
+                remote.decide((&path, id), &to(act, &self.why), (&self.why, Some(&self.version)), done)
+            }
+        }
+    }
+}
+
+impl BulkArgs {
+    /// Shows the preview, begins the operation once its number was given or typed, and follows it.
+    fn perform<T: ListRow>(
+        &self,
+        remote: &Remote,
+        subject: OperationSubject,
+        filter: &Filter,
+        why: &WhyArgs,
+    ) -> anyhow::Result<ExitCode> {
+        let preview: ApiAnswer<OperationPreview> =
+            remote.api.post_query(&["operations", "preview"], Some(&subject.choice()))?;
+        let (figures, filter) = (&preview.view.figures, filter.with_query(filter_in_words));
+        let Confirmed { counted_n, set } = match &self.yes {
+            Some(_) if figures.is_more => {
+                let found = plural(figures.counted_n, T::NOUN);
+                let why = "say more, such as a provider or a time, and do it in parts";
+                return Err(Usage(format!("more than {found}: {why}")).into());
+            }
+            Some(_) if figures.counted_n == 0 => {
+                complain(format!("no {}s with {filter}: there is nothing to do", T::NOUN));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(confirmed) => confirmed.clone(),
+            None if show_preview::<T>(remote, &subject, &preview, &filter) => {
+                Confirmed { counted_n: figures.counted_n, set: preview.view.set.clone() }
+            }
+            None => return Ok(Ending::NotDone.code()),
+        };
+        let (steps, reason) = (self.steps(), why.reason.clone());
+        let order = OperationOrder { subject, counted_n, set, reason, steps, again: self.again };
+        let begun: ApiAnswer<OperationView> = remote.order(&["operations"], &order, why)?;
+        let id = &begun.view.operation_id;
+        if self.no_wait || begun.view.state == OperationState::Waiting {
+            remote.print(&begun, |view, _| Shown::text(&view.operation_id).as_str().to_owned());
+        }
+        if begun.view.state == OperationState::Waiting {
+            let approve = command("approve", id);
+            complain(format!("nothing was done yet: another person has to approve it\n  {approve}"));
+            return Ok(Ending::NotDone.code());
+        }
+        if self.no_wait {
+            if !remote.screen.is_json {
+                complain("it runs; `hooklatch operations wait` follows it");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let cancel = command("cancel", id);
+        complain(format!("operation {id}: it goes on when you leave; to stop it:\n  {cancel}"));
+        let end = follow(remote, begun, None)?;
+        Ok(print_end(remote, &end).code())
+    }
+}
+
+/// Prints the preview and its risks. True when a person at a terminal typed the number.
+fn show_preview<T: ListRow>(
+    remote: &Remote,
+    subject: &OperationSubject,
+    preview: &ApiAnswer<OperationPreview>,
+    filter: &str,
+) -> bool {
+    let figures = &preview.view.figures;
+    let found = format!(
+        "{}{} with {filter}",
+        if figures.is_more { "more than " } else { "" },
+        plural(figures.counted_n, T::NOUN)
+    );
+    if remote.screen.is_json {
+        say(with_times(preview.raw.clone()));
+    } else {
+        show_rows(&remote.screen, &preview.view);
+        say(&found);
+    }
+    let act = preview.view.acts.iter().find(|one| one.act == subject.act());
+    let Some(act) = act else {
+        complain(if figures.is_more {
+            "nothing was done: that is more than one operation acts on; say more, such as a provider or a time"
+        } else {
+            "nothing was done: there is nothing to do"
+        });
+        return false;
+    };
+    complain(act_in_full(act, preview.view.approvals_n));
+    if let Some(recent) = &preview.view.recent {
+        complain(Shown::text(recent.in_words()).as_str());
+    }
+    if !remote.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        return typed(figures.counted_n, act);
+    }
+    complain(format!("nothing was done: --yes {}:{} acts on them", figures.counted_n, preview.view.set));
+    false
+}
+
+/// Prints some of the rows, and the figures of all.
+fn show_rows(screen: &Screen, preview: &OperationPreview) {
+    if !preview.events.is_empty() {
+        screen.print(&rows(screen, &preview.events, true));
+    }
+    if !preview.messages.is_empty() {
+        screen.print(&rows(screen, &preview.messages, true));
+    }
+    screen.print(&in_figures(screen, &preview.figures));
+}
+
+/// True when a person types the number; any other input is a no.
+fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
+    complain(format!("{}: type the number {counted_n} to do it, or press Enter to leave:", act.label));
+    let mut line = String::new();
+    let is_read = std::io::stdin().read_line(&mut line).is_ok();
+    let is_typed = is_read && number(line.trim()) == Some(counted_n);
+    if !is_typed {
+        complain("nothing was done");
+    }
+    is_typed
+}
+
+/// What an act does to all of the rows, in which steps, and whether a second operator must approve.
+fn act_in_full(act: &PreviewedAct, approvals_n: u32) -> String {
+    let risk = match act.risk {
+        Risk::None => String::new(),
+        risk => format!("CAREFUL: {}. ", risk.in_words()),
+    };
+    let steps = act.steps.as_ref().map(OperationSteps::in_words);
+    let same = act.same_operation_id.as_ref().map(|id| {
+        format!(
+            "Operation {id} does the same, or does it to some of the same rows, and is unfinished or ended less than 10 \
+             minutes ago: --again orders it all the same."
+        )
+    });
+    let approval = (approvals_n > 1).then(|| "Another person has to approve it before it begins.".to_owned());
+    let first = format!("{risk}{}", act.sentence);
+    [Some(first), steps, same, approval].into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {
+    let named = |counts: &[NamedCount]| {
+        let one = |count: &NamedCount| format!("{} {}", count.name, grouped(count.counted_n));
+        Shown::text(counts.iter().map(one).collect::<Vec<_>>().join(", "))
+    };
+    let mut facts = vec![("providers", named(&figures.providers))];
+    if !figures.destinations.is_empty() {
+        facts.push(("destinations", named(&figures.destinations)));
+    }
+    facts.extend(figures.first_at_ms.map(|ms| ("first", screen.time(ms))));
+    facts.extend(figures.last_at_ms.map(|ms| ("last", screen.time(ms))));
+    let calls = format!(
+        "{}, {} open, {} of these never tried",
+        grouped(figures.calls_n),
+        grouped(figures.open_n),
+        grouped(figures.untried_n)
+    );
+    facts.push(("calls", Shown::text(calls)));
+    fields(screen, &facts)
+}
 
 #[derive(Subcommand)]
 pub(super) enum Operations {
@@ -248,7 +560,7 @@ fn is_away(error: &ApiError) -> bool {
 }
 
 /// Prints the result of the operation.
-pub(super) fn print_end(remote: &Remote, end: &ApiAnswer<OperationView>) -> Ending {
+fn print_end(remote: &Remote, end: &ApiAnswer<OperationView>) -> Ending {
     remote.print(end, in_full);
     let id = &end.view.operation_id;
     match end.view.state {

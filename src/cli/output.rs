@@ -6,6 +6,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use clap::ColorChoice;
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
 
@@ -15,18 +16,6 @@ use hooklatch_core::config::Environment;
 use hooklatch_core::plain::{self, Plain};
 use hooklatch_core::times::{format_moment, rfc3339};
 use hooklatch_core::types::{AttemptResult, Clock, EventState, MessageState, Mood};
-
-/// When colours are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum ColourChoice {
-    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
-    #[default]
-    Auto,
-    /// Always, into pipes and files too.
-    Always,
-    /// At no time, whatever it is printed on.
-    Never,
-}
 
 /// The place where a command prints.
 #[derive(Debug, Clone)]
@@ -43,7 +32,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// The stdout of this process.
-    pub(crate) fn of_process(env: &Environment, choice: ColourChoice, is_json: bool) -> Self {
+    pub(crate) fn of_process(env: &Environment, choice: ColorChoice, is_json: bool) -> Self {
         let is_terminal = std::io::stdout().is_terminal();
         let columns_n = if is_terminal { terminal_columns() } else { None };
         let has_colours = wants_colours(env, choice, is_terminal) && !is_json;
@@ -87,12 +76,12 @@ impl Screen {
     }
 }
 
-fn wants_colours(env: &Environment, choice: ColourChoice, is_terminal: bool) -> bool {
+fn wants_colours(env: &Environment, choice: ColorChoice, is_terminal: bool) -> bool {
     let is_unwanted = env.get("NO_COLOR").is_some_and(|text| !text.is_empty());
     match choice {
-        ColourChoice::Always => true,
-        ColourChoice::Never => false,
-        ColourChoice::Auto => is_terminal && !is_unwanted && env.get("TERM") != Some("dumb"),
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => is_terminal && !is_unwanted && env.get("TERM") != Some("dumb"),
     }
 }
 
@@ -168,7 +157,7 @@ impl Shown {
         Self::text(result.as_str()).in_mood(result.mood())
     }
 
-    /// The same field in another tone.
+    /// The field in the tone of a mood.
     fn in_mood(self, mood: Mood) -> Self {
         self.in_tone(match mood {
             Mood::Good => Tone::Good,
@@ -322,7 +311,7 @@ fn is_time(name: &str) -> bool {
     TIMES.iter().any(|end| name.ends_with(end))
 }
 
-/// The same with `received_at` beside each `received_at_ms`.
+/// The answer with `received_at` beside each `received_at_ms`.
 pub(crate) fn with_times(mut answer: Value) -> Value {
     add_times(&mut answer);
     answer
@@ -355,17 +344,17 @@ mod tests {
     #[test]
     fn colours_are_for_terminals_unless_configured_otherwise() {
         #[track_caller]
-        fn check(env: &[(&str, &str)], choice: ColourChoice, is_terminal: bool, want: bool) {
+        fn check(env: &[(&str, &str)], choice: ColorChoice, is_terminal: bool, want: bool) {
             let env = env.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
             assert_eq!(wants_colours(&env, choice, is_terminal), want, "{choice:?}");
         }
-        check(&[], ColourChoice::Auto, true, true);
-        check(&[], ColourChoice::Auto, false, false);
-        check(&[("NO_COLOR", "1")], ColourChoice::Auto, true, false);
-        check(&[("NO_COLOR", "")], ColourChoice::Auto, true, true);
-        check(&[("TERM", "dumb")], ColourChoice::Auto, true, false);
-        check(&[("NO_COLOR", "1")], ColourChoice::Always, false, true);
-        check(&[], ColourChoice::Never, true, false);
+        check(&[], ColorChoice::Auto, true, true);
+        check(&[], ColorChoice::Auto, false, false);
+        check(&[("NO_COLOR", "1")], ColorChoice::Auto, true, false);
+        check(&[("NO_COLOR", "")], ColorChoice::Auto, true, true);
+        check(&[("TERM", "dumb")], ColorChoice::Auto, true, false);
+        check(&[("NO_COLOR", "1")], ColorChoice::Always, false, true);
+        check(&[], ColorChoice::Never, true, false);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) enum Ending {
     NotFound = 3,
     /// The server refused it as things stand: another state, another number, changed meanwhile.
     Refused = 4,
-    /// No server was reached, or none that could answer now.
+    /// No server was reached, or none that could answer now: whether an order was done may be unknown.
     Unreached = 5,
     /// The token is missing or wrong, or its role does not suffice.
     Denied = 6,
@@ -54,7 +54,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   2  invalid arguments
   3  what was named is not there, or is out of the token's reach
   4  refused as things stand: another state, another number, changed meanwhile
-  5  no server was reached, or none that could answer now
+  5  no server was reached, or none that answered: whether it was done may be unknown, and the error says what to do
   6  the token is missing or wrong, or its role does not suffice
   7  shown, and not done: --yes NUMBER:SET is missing, or another person has to approve it
   8  nothing fails, and there are warnings";
@@ -65,7 +65,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
 pub(super) struct NotFound(pub(super) String);
 
 impl Ending {
-    /// The same for the shell.
+    /// The code for the shell.
     pub(super) fn code(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
@@ -79,8 +79,13 @@ impl Ending {
             return Self::NotFound;
         }
         match error.downcast_ref::<ApiError>() {
+            // A proxy that gave up says no more than a time-out of ours.
+            Some(
+                ApiError::Foreign { status: 502..=504, .. }
+                | ApiError::Unreached { .. }
+                | ApiError::Lost { .. },
+            ) => Self::Unreached,
             None | Some(ApiError::Foreign { .. }) => Self::Failed,
-            Some(ApiError::Unreached { .. } | ApiError::Lost { .. }) => Self::Unreached,
             Some(ApiError::Refused(problem)) => match problem.status {
                 400 | 405 | 413 => Self::Usage,
                 401 | 403 => Self::Denied,
@@ -307,7 +312,11 @@ mod tests {
         let text = || "x".to_owned();
         check(ApiError::Unreached { server: text(), why: text() }.into(), Ending::Unreached);
         check(ApiError::Lost { server: text(), why: text() }.into(), Ending::Unreached);
-        check(ApiError::Foreign { server: text(), status: 200, why: text() }.into(), Ending::Failed);
+        for (status, want) in
+            [(200, Ending::Failed), (500, Ending::Failed), (502, Ending::Unreached), (504, Ending::Unreached)]
+        {
+            check(ApiError::Foreign { server: text(), status, why: text() }.into(), want);
+        }
         check(Usage(text()).into(), Ending::Usage);
         check(NotFound(text()).into(), Ending::NotFound);
         check(std::io::Error::other("x").into(), Ending::Failed);

@@ -3,10 +3,12 @@
 //! collector keeps it where a role that may write to the database may not write.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tracing::info;
 
 use super::db::limit::after_commit;
 use super::db::{DbResult, Executor};
+use hooklatch_core::logging::AUDIT_TARGET;
 use hooklatch_core::types::UnixMs;
 
 /// Numbers from here on are damage or of another program. On SQLite, which continues behind the highest number that
@@ -88,10 +90,10 @@ pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[Aud
     Ok(())
 }
 
-/// Logs a row that was added, without the reason: that is free text, and may name persons.
+/// Logs a row that was added. Of the detail it has the digest alone: that is free text, and may name persons.
 fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_confirmed: bool) {
     info!(
-        target: "hooklatch::audit",
+        target: AUDIT_TARGET,
         audit_seq,
         at_ms,
         actor = entry.actor,
@@ -100,6 +102,7 @@ fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_confirmed: bool) {
         event_id = entry.event_id,
         message_id = entry.message_id,
         operation_id = entry.operation_id,
+        detail_sha256 = hex::encode(Sha256::digest(&entry.detail)),
         commit = if is_confirmed { "confirmed" } else { "unknown" },
         "audit row written"
     );

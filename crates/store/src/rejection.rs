@@ -128,8 +128,8 @@ impl Store {
 
     /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
     pub async fn pairing_secret_keep(&self, taught: PairingSecret) -> Result<(), StoreError> {
-        alone!(self, writer, "taught_keep", |db| {
-            let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
+        alone!(self, writer, "pairing_secret_keep", |db| {
+            let sql = "/* pairing_secret_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
                 ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
             let values = [taught.provider.into(), taught.secret.into(), taught.taught_at_ms.into()];
             db.execute(sql, &values).await.map(drop)

@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::api_client::ApiAnswer;
 use super::check as retention;
-use super::nouns::{PauseCommand, pause_facts};
+use super::messages::{PauseCommand, pause_facts};
 use super::output::Column::{self, Whole};
 use super::output::{Screen, Shown, Tone, fields, table};
-use super::reach::ReachArgs;
+use super::remote::ReachArgs;
 use super::remote::Remote;
 use super::shared::{complain, find_kind, report_problems, say};
 use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};

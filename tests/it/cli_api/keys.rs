@@ -123,3 +123,51 @@ async fn a_version_goes_with_the_decision() {
         assert_eq!(ran.code, code, "{version}: {}", ran.err);
     }
 }
+
+#[tokio::test]
+async fn an_unknown_outcome_says_what_to_do_for_each_command() {
+    const ERASE: [&str; 7] = ["erase", "stripe", "evt_1", "evt_2", "evt_3", "--reason", "asked for"];
+    const MAKE: [&str; 9] =
+        ["tokens", "make", "ann", "--role", "operator", "--valid-for", "90d", "--reason", "on call"];
+    for (command, advice) in [
+        (&SEND[..], "give the same command again with --key "),
+        (&SEND[..], "without --key it is a new order"),
+        (&ERASE[..], "give the same command again, which changes nothing about what is erased already"),
+        (&MAKE[..], "if `hooklatch tokens list` shows `ann`, revoke it there"),
+        (&["taught", "asana"][..], "pair once more"),
+    ] {
+        // The proxy gives up, and Hooklatch may have done it.
+        let stand = Stand::start(|received| {
+            if received.path.ends_with("/evt_1/decide") {
+                return Says::ok(json!({ "outcome": "changed", "messages_n": 0 }));
+            }
+            Says::Page(504)
+        })
+        .await;
+        let ran = stand.run(command).await;
+        assert!(ran.code == 5 && ran.err.contains(advice), "{command:?}: {}", ran.err);
+        let is_key_of_use = command == SEND;
+        assert_eq!(ran.err.contains("with --key"), is_key_of_use, "{command:?}: {}", ran.err);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_was_made_before_is_to_be_revoked() {
+    let shown = "this request has made a token before, which was shown then and is kept nowhere";
+    let stand = Stand::start(move |_| Says::problem(409, "token_shown_once", shown)).await;
+    let make =
+        ["tokens", "make", "ann", "--role", "operator", "--valid-for", "90d", "--reason", "r", "--key", "k"];
+    let ran = stand.run(&make).await;
+    assert!(ran.code == 4 && ran.err.contains("`hooklatch tokens revoke`"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn the_help_says_that_a_command_given_again_is_a_new_order() {
+    let stand = Stand::start(|_| Says::HangUp).await;
+    for command in ["messages send", "erase", "tokens make", "taught", "test-event", "operations approve"] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = stand.run(&arguments).await.out;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("the same command given again is a new order"), "{command}: {help}");
+    }
+}

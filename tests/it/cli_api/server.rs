@@ -40,6 +40,8 @@ pub(super) enum Says {
     Json(u16, Value),
     /// The same with these headers.
     With(u16, Value, Vec<(&'static str, String)>),
+    /// This status with a page, as a proxy answers.
+    Page(u16),
     /// The connection is closed once the request was read.
     HangUp,
 }
@@ -170,6 +172,7 @@ async fn reply(
         Says::HangUp => return Err(io::Error::other("ordered to")),
         Says::Json(status, body) => (status, Vec::new(), body.to_string()),
         Says::With(status, body, headers) => (status, headers, body.to_string()),
+        Says::Page(status) => (status, Vec::new(), "<html>Gateway Timeout</html>".to_owned()),
     };
     let mut response = Response::builder().status(status).header("content-type", "application/json");
     for (name, value) in headers {

@@ -30,7 +30,18 @@ async fn invalid_arguments_are_errors() {
         let (code, out, err) = world.run(arguments);
         assert_eq!(code, wanted_code, "{arguments:?}: {out}{err}");
         assert!(format!("{out}{err}").contains(wanted), "{arguments:?}: {out}{err}");
+        // What decides is a row of the audit log, and its line is on stderr.
+        let is_decision = code == 0 && arguments.contains(&"--yes");
+        let lines = err.lines().filter(|line| line.contains("hooklatch::audit"));
+        assert_eq!(
+            lines.filter(|line| line.contains("detail_sha256")).count(),
+            usize::from(is_decision),
+            "{err}"
+        );
+        assert!(!err.contains("INFO") || is_decision, "{err}");
     }
+    let rows = "SELECT COUNT(*) FROM audit_log WHERE actor = 'restore-check'";
+    assert_eq!(database.count(rows).await, 2);
     world.server.spawn().await;
 }
 

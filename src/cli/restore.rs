@@ -1,36 +1,228 @@
-//! The report of the check, as JSON and in words: what the database is, what is missing, what may be sent twice, what
-//! to do next.
+//! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command prints
+//! a report, as JSON or in words: what the database is, what is missing, what may be sent twice, what to do next. It acts
+//! only with `--yes`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use anyhow::Context;
+use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::output::with_times;
-use hooklatch_core::config::{Config, DestinationConfig};
+use super::output::with_times;
+use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
+use hooklatch_core::config::{Config, DestinationConfig, LogConfig};
 use hooklatch_core::figures::{grouped, plural};
-use hooklatch_core::times::{ago, format_moment};
-use hooklatch_core::types::{MessageState, Repeat, UnixMs};
-use hooklatch_operator::load::Kinds;
+use hooklatch_core::logging;
+use hooklatch_core::times::{ago, format_moment, parse_time};
+use hooklatch_core::types::{Clock, MessageState, Repeat, UnixMs};
+use hooklatch_operator::load::{Kinds, loaded};
+use hooklatch_operator::setup::refuse_without_keys;
 use hooklatch_receive::provider::Provider;
-use hooklatch_store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
+use hooklatch_store::{
+    NODE_SEEN_EVERY, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, Store, TakeOver, TakenOver,
+};
 use hooklatch_verify::spec::{Resend, Spec};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  hooklatch restore-check                                    what it found; changes nothing
+  hooklatch restore-check --backed-up-at 2026-11-22T03:00Z --acknowledged-until 2026-11-22T14:02:11Z
+  hooklatch restore-check --yes --pause --reason \"disk of db1 lost\"   takes the database over, destinations paused
+
+Ends with 0 when nothing is to be done or it was done, with 7 when the database waits to be taken over.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct RestoreArgs {
+    /// The moment of the backup, or the point in time that was recovered to; by default as the database records it.
+    #[arg(long, value_name = "TIME")]
+    backed_up_at: Option<String>,
+    /// The last moment at which events were acknowledged by what was lost; by default now.
+    #[arg(long, value_name = "TIME")]
+    acknowledged_until: Option<String>,
+    /// Take the database over: afterwards `serve` starts on it.
+    #[arg(long, requires = "reason")]
+    yes: bool,
+    /// The reason, for the audit log: one line, 255 bytes at most.
+    #[arg(long)]
+    reason: Option<String>,
+    /// Pause every destination, so that nothing is sent before an operator runs `hooklatch destinations resume`.
+    #[arg(long)]
+    pause: bool,
+    /// Leave tokens that were made at run time as they are; some may have been revoked since the backup.
+    #[arg(long)]
+    keep_tokens: bool,
+    /// Nothing is missing: the same database in another place, stopped before it was copied.
+    #[arg(long, conflicts_with_all = ["pause", "keep_tokens", "backed_up_at", "acknowledged_until"])]
+    moved: bool,
+    /// One JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `hooklatch restore-check`: opens the database itself, so no server may run on it.
+pub(super) fn restore_check(
+    args: &RestoreArgs,
+    file: Option<&Path>,
+    kinds: &Kinds,
+) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?.config;
+    let now_ms = Clock::system().now_ms();
+    let backed_up_at_ms = time(args.backed_up_at.as_deref(), "--backed-up-at", now_ms)?;
+    let until_ms = time(args.acknowledged_until.as_deref(), "--acknowledged-until", now_ms)?;
+    if backed_up_at_ms.is_some_and(|at_ms| at_ms > until_ms.unwrap_or(now_ms)) {
+        return Err(Usage("--backed-up-at is later than --acknowledged-until, or than now".to_owned()).into());
+    }
+    if args
+        .reason
+        .as_ref()
+        .is_some_and(|reason| reason.is_empty() || reason.len() > 255 || reason.contains('\n'))
+    {
+        return Err(Usage("--reason is one line of 1 to 255 bytes".to_owned()).into());
+    }
+    if args.yes {
+        // The line of its row in the audit log; no other line.
+        let log = LogConfig { filter: "off".to_owned(), ..config.log.clone() };
+        logging::install(&log, hooklatch_outbox::silent_log_targets())?;
+    }
+    let started = Instant::now();
+    block_on(async {
+        let opened = opened_alone(&config.database, &config.encryption, "").await?;
+        if args.yes
+            && let Some(who) = running(&opened.store, started).await?
+        {
+            complain(format!(
+                "node `{who}` runs on this database. Stop every server of it, then give the command again: what a server sends while the \
+                 database is taken over may be sent twice. Nothing was changed"
+            ));
+            opened.store.close().await;
+            return Ok(Ending::Refused.code());
+        }
+        let given = GivenTimes { backed_up_at_ms, until_ms, now_ms };
+        let done = look(args, &opened.store, &config, kinds, &given).await;
+        opened.store.close().await;
+        done
+    })
+}
+
+/// The node that runs on this database, if any: it has a session, and its row advances meanwhile. Sessions alone are no
+/// proof, because a pooler keeps them after their client has gone; nor are rows, because a backup contains them.
+async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<String>> {
+    let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+    if store.sessions_of_others(ms(started)).await.context("could not look for other servers")? == 0 {
+        return Ok(None);
+    }
+    let watched = Instant::now();
+    while watched.elapsed() < NODE_SEEN_EVERY + Duration::from_secs(1) {
+        // A node writes its row by itself.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let nodes =
+            store.node_list(Clock::system().now_ms()).await.context("could not look for other servers")?;
+        if let Some(node) = nodes.into_iter().find(|node| node.ago_ms < ms(watched)) {
+            return Ok(Some(node.node));
+        }
+    }
+    Ok(None)
+}
+
+/// The times in the arguments.
+#[expect(clippy::struct_field_names, reason = "all of them are moments")]
+struct GivenTimes {
+    backed_up_at_ms: Option<UnixMs>,
+    until_ms: Option<UnixMs>,
+    now_ms: UnixMs,
+}
+
+fn time(text: Option<&str>, name: &str, now_ms: UnixMs) -> anyhow::Result<Option<UnixMs>> {
+    let read = text.map(|text| parse_time(text, now_ms).map_err(|why| Usage(format!("{name}: {why}"))));
+    Ok(read.transpose()?)
+}
+
+/// The keys that rows of this database are encrypted with and that the configuration does not have. Another key under an id
+/// that it has was refused when the database was opened.
+async fn keys_missing(store: &Store) -> anyhow::Result<Vec<String>> {
+    let used = store.keys_in_use().await.context("could not look for encryption keys")?;
+    let is_missing = |key_id: &String| store.ring().key_ids().all(|known| known != key_id);
+    let missing: BTreeSet<String> = used.into_iter().map(|one| one.key_id).filter(is_missing).collect();
+    Ok(missing.into_iter().collect())
+}
+
+async fn look(
+    args: &RestoreArgs,
+    store: &Store,
+    config: &Config,
+    kinds: &Kinds,
+    given: &GivenTimes,
+) -> anyhow::Result<ExitCode> {
+    let standing = store.restore_standing().await.context("could not tell what this database is")?;
+    let facts = store.restore_facts().await.context("could not look at the database")?;
+    let made_at_ms = match standing {
+        RestoreStanding::Backup { made_at_ms } => Some(made_at_ms),
+        _ => None,
+    };
+    let from_ms = given.backed_up_at_ms.or(made_at_ms).unwrap_or(facts.newest_at_ms);
+    let until_ms = given.until_ms.unwrap_or(given.now_ms).max(from_ms);
+    let ran_until_ms = match standing {
+        RestoreStanding::Older { ran_until_ms } => Some(ran_until_ms),
+        _ => None,
+    };
+    let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: given.now_ms };
+    let mut report = RestoreReport::of(standing, &facts, &moments, config, kinds);
+    report.keys_missing = keys_missing(store).await?;
+    let is_waiting = standing != RestoreStanding::Same;
+    if !args.yes {
+        say(if args.json { report.to_json()? } else { in_words(&report, given.now_ms) });
+        return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });
+    }
+    refuse_without_keys(store, &config.encryption).await.context("nothing was taken over")?;
+    let reason = args.reason.clone().unwrap_or_default();
+    if args.moved {
+        store.restore_is_moved(&reason, given.now_ms).await.context("could not note it")?;
+        complain("noted: nothing is missing, the database is in another place");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !is_waiting && given.backed_up_at_ms.is_none() {
+        complain(
+            "nothing says that this database was restored: if it was, name the moment of its backup by --backed-up-at",
+        );
+        return Ok(Ending::Refused.code());
+    }
+    let names = config.destinations.keys().map(ToString::to_string);
+    let word = TakeOver {
+        from_ms: Some(from_ms),
+        until_ms,
+        paused: names.filter(|_| args.pause).collect(),
+        are_tokens_kept: args.keep_tokens,
+        reason,
+        now_ms: given.now_ms,
+    };
+    let taken =
+        store.restore_take_over(word).await.context("could not take it over; give the command again")?;
+    say(if args.json {
+        report.with(&taken).to_json()?
+    } else {
+        done_in_words(&report, &taken, given.now_ms)
+    });
+    Ok(ExitCode::SUCCESS)
+}
 
 const DAY_MS: i64 = 86_400_000;
 
 /// The times on which the report is based.
 #[expect(clippy::struct_field_names, reason = "all of them are moments")]
-pub(super) struct Moments {
-    pub(super) from_ms: UnixMs,
-    pub(super) until_ms: UnixMs,
+struct Moments {
+    from_ms: UnixMs,
+    until_ms: UnixMs,
     /// The last server ran at least until then, where that is known.
-    pub(super) ran_until_ms: Option<UnixMs>,
-    pub(super) now_ms: UnixMs,
+    ran_until_ms: Option<UnixMs>,
+    now_ms: UnixMs,
 }
 
 /// The facts of a restored database.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct RestoreReport {
+struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
     standing: &'static str,
     installation_id: String,
@@ -50,7 +242,7 @@ pub(super) struct RestoreReport {
     restores_n: u64,
     audit_seq: i64,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
-    pub(super) keys_missing: Vec<String>,
+    keys_missing: Vec<String>,
     /// Set once the database was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_over: Option<Value>,
@@ -82,7 +274,7 @@ struct MessageRisk {
 }
 
 impl RestoreReport {
-    pub(super) fn of(
+    fn of(
         standing: RestoreStanding,
         facts: &RestoreFacts,
         moments: &Moments,
@@ -131,8 +323,8 @@ impl RestoreReport {
         }
     }
 
-    /// The same after it was taken over.
-    pub(super) fn with(self, taken: &TakenOver) -> Self {
+    /// The report of a database that was taken over.
+    fn with(self, taken: &TakenOver) -> Self {
         let taken_over = Some(json!({
             "messages_n": taken.messages_n, "operations_n": taken.operations_n, "tokens_n": taken.tokens_n,
             "sessions_n": taken.sessions_n, "paused_n": taken.paused_n,
@@ -141,7 +333,7 @@ impl RestoreReport {
     }
 
     /// One line of JSON, with times beside milliseconds.
-    pub(super) fn to_json(&self) -> anyhow::Result<String> {
+    fn to_json(&self) -> anyhow::Result<String> {
         Ok(with_times(serde_json::to_value(self)?).to_string())
     }
 }
@@ -249,12 +441,12 @@ fn resend_way(
 }
 
 /// Everything that was found.
-pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
+fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     let at = |ms| format_moment(ms, now_ms);
     let mut lines = vec![what(report.standing).to_owned()];
     if report.standing == "same" {
         lines.push(format!(
-            "Its newest event came at {}. If it was restored all the same, say --backed-up-at TIME.",
+            "Its newest event was received at {}. If it was restored all the same, say --backed-up-at TIME.",
             at(report.newest_event_at_ms)
         ));
         return lines.join("\n");
@@ -267,7 +459,7 @@ pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     ));
     if let Some(ms) = report.ran_until_ms {
         lines.push(format!(
-            "What ran last was here until {} at least. If you know that it answered nobody after some moment, say \
+            "What ran last was here until {} at least. If you know that it answered no sender after some moment, say \
              --acknowledged-until TIME.",
             at(ms)
         ));
@@ -290,7 +482,7 @@ pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
 }
 
 /// What was done, and what is left to a person.
-pub(super) fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: UnixMs) -> String {
+fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: UnixMs) -> String {
     let mut lines = vec![
         format!(
             "Taken over. {} open messages count as perhaps sent since {}; {} operations were cancelled, {} tokens revoked, {} \
