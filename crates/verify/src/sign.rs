@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::encoding::{base64_text, encoded};
 use super::error::SignError;
 use super::form::form_with;
-use super::keys::Keys;
+use super::keys::{Keys, KeysExt};
 use super::public::PublicScheme;
 use super::request::{RawRequest, SignedValues, parts};
 use super::schemes::Family;

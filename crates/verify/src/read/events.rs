@@ -186,7 +186,7 @@ pub fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<Incomi
         spec: event,
         types: by.types,
         on_conflict: by.on_conflict,
-        believed: verified.believed(),
+        verified,
         headers: &request.headers,
         kept: kept_headers(spec, &request.headers).into(),
         received_at_ms: request.received_at_ms,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::misfits::{misfit, pointer};
+use super::misfits::{misfit, pointer, refuse};
 use super::provider_toml::AnswerSpec;
 use hooklatch_core::mistakes::Mistake;
 use hooklatch_core::types::{OnConflict, Renderings, TypePattern};
@@ -310,40 +310,33 @@ impl EventSpec {
     }
 
     pub fn check(&self) -> Result<(), Mistake> {
-        if self.event_type.0.is_empty() {
-            return Err(misfit("event.type", "name at least one source"));
-        }
-        if self.identity.is_empty() {
-            return Err(misfit(
-                "event.identity",
-                "say what two copies of an event are, in an [[event.identity]]",
-            ));
-        }
+        refuse(self.event_type.0.is_empty(), "event.type", "name at least one source")?;
+        refuse(
+            self.identity.is_empty(),
+            "event.identity",
+            "say what two copies of an event are, in an [[event.identity]]",
+        )?;
         self.identity.iter().try_for_each(IdentitySpec::check)?;
         let before = self.identity.split_last().map_or(&[][..], |(_, before)| before);
-        if before.iter().any(IdentitySpec::is_for_all) {
-            return Err(misfit(
-                "event.identity",
-                "one that every event has comes last, the others behind it would never count",
-            ));
-        }
+        refuse(
+            before.iter().any(IdentitySpec::is_for_all),
+            "event.identity",
+            "one that every event has comes last, the others behind it would never count",
+        )?;
         self.check_transport()?;
         // Otherwise a person with one signed request could have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
-        if self.is_type_unsigned() && self.identity.iter().any(is_open) {
-            return Err(misfit(
-                "event.identity.has",
-                "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
-            ));
-        }
+        refuse(
+            self.is_type_unsigned() && self.identity.iter().any(is_open),
+            "event.identity.has",
+            "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
+        )?;
         let object = self.object.iter().flat_map(|sources| &sources.0);
         let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
         sources.into_iter().try_for_each(|source| source.check("event"))?;
         self.check_search()?;
-        if self.object.is_some() != self.version.is_some() {
-            return Err(misfit("event", "object and version go together"));
-        }
+        refuse(self.object.is_some() != self.version.is_some(), "event", "object and version go together")?;
         if self.or_one && self.each.is_none() {
             return Err(misfit("event.or_one", "name the array that may be missing with `each`"));
         }
@@ -367,12 +360,11 @@ impl EventSpec {
         self.covered.iter().flatten().try_for_each(|text| one_place("event.covered", text))?;
         for text in &self.volatile {
             one_place("event.volatile", text)?;
-            if text.is_empty() {
-                return Err(misfit(
-                    "event.volatile",
-                    "the whole body cannot be, or no two events would differ",
-                ));
-            }
+            refuse(
+                text.is_empty(),
+                "event.volatile",
+                "the whole body cannot be, or no two events would differ",
+            )?;
         }
         Ok(())
     }

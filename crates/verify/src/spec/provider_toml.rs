@@ -249,7 +249,8 @@ pub struct AnswerSpec {
     pub echo: Option<String>,
 }
 
-fn ok() -> u16 {
+/// The status of an answer that says none.
+pub(crate) fn ok() -> u16 {
     200
 }
 

@@ -11,7 +11,7 @@ use super::super::reply::view_reply;
 use super::messages::Judge;
 use super::query::{cursor, limit, name, query, query_within, text};
 use super::state::{ApiState, Asking, ProviderFacts};
-use hooklatch_contract::{MeView, Page, SearchHit, SettingLayer, SettingView};
+use hooklatch_contract::{MeView, Page, SearchHit, SettingView};
 use hooklatch_core::config::EffectiveSetting;
 use hooklatch_core::types::{Principal, Reach, Role};
 use hooklatch_store::{RejectedQuery, Unsearched};
@@ -144,6 +144,7 @@ pub(crate) async fn audit(Asking(people): Asking, RawQuery(raw): RawQuery) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hooklatch_core::config::SettingLayer;
     use hooklatch_core::types::Name;
 
     fn setting(key: &str, value: &str) -> EffectiveSetting {
