@@ -132,7 +132,7 @@ impl Receiver {
         let entries = counted.count_for(entries);
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
         let (heavy, traces) = (Heavy::new(), Traces::default());
-        let others = Arc::new((Name::of_none(), RequestCounts::new()));
+        let others = Arc::new((hooklatch_core::types::no_provider(), RequestCounts::new()));
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
     }
 

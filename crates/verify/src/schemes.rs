@@ -301,7 +301,7 @@ fn believed(
     }
 }
 
-/// Its first and last byte are enough for what this is: to tell it from a text that a stranger had signed.
+/// Its first and last byte are enough for what this is: to distinguish it from a text that a stranger had signed.
 fn is_object(body: &[u8]) -> bool {
     let body = body.trim_ascii();
     body.starts_with(b"{") && body.ends_with(b"}")
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(
             verify_signed(spec, &alone, &request).err(),
             Some(mismatch(&alone)),
-            "nobody could fetch it"
+            "it cannot be fetched"
         );
         let mut settings = KindSettings::default();
         settings.push("public_keys_spki_b64", Some("k1"), text(&other));

@@ -55,7 +55,7 @@ impl Believed {
 
 /// What the built-in kinds say of a verified request besides: not a part of what users of the library see.
 pub trait BelievedExt: Sized {
-    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
+    /// Signed by the secret at `secret_n`, where every event of a batch has its own signed text.
     fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self;
 
     /// Nothing of the request is signed: a token alone authenticated it.
@@ -106,7 +106,7 @@ impl Verified {
         Self { request, believed: Believed::plain(0).id(id) }
     }
 
-    /// The same, unless by `[whose]` of the kind the event is not of one of the operator's accounts.
+    /// Refuses the request if by `[whose]` of the kind the event is not of one of the operator's accounts.
     pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
         match check_account(whose, keys, &self.request) {
             Ok(()) => Ok(self),

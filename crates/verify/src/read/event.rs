@@ -217,9 +217,7 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
     let digest: BodyDigest = Sha256::digest(body).into();
     let mut event = new(reader, TYPE_UNKNOWN.to_owned(), digest, body);
     event.key.event_id = format!("{UNREADABLE}{}", hex::encode(digest));
-    event.identity = "unreadable/1".to_owned();
-    event.unreadable = Some(why);
-    event
+    IncomingEvent { identity: "unreadable/1".to_owned(), unreadable: Some(why), ..event }
 }
 
 fn event_type(reader: &EventReader<'_>, event: EventText<'_>) -> String {

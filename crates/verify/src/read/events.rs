@@ -89,7 +89,7 @@ fn elements(
 }
 
 /// The element, or it once for each entry of the lists that hold several; one more than `n_max` at most, so that the
-/// caller can tell that there are more.
+/// caller sees that there are more.
 fn push_split(texts: &mut Vec<Bytes>, element: Bytes, lists: &[String], n_max: usize) {
     match lists.iter().find_map(|list| split_at(&element, list, n_max)) {
         Some(parts) => {

@@ -58,7 +58,7 @@ impl Source {
 
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
-/// The same where a copy is dispatched when it ends: it waits for that long. Seconds.
+/// Longest such time where a copy is dispatched when it ends: the copy waits for that long. Seconds.
 const REARMED_S_MAX: u32 = 60;
 
 /// A rule that recognizes copies of an event, for some or all of a kind's events.
@@ -109,7 +109,7 @@ pub struct IdentitySpec {
     pub version: u16,
 }
 
-/// Sorts of rules that tell two events apart.
+/// Sorts of rules that distinguish two events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Identity {
@@ -117,7 +117,7 @@ pub enum Identity {
     Sender,
     /// Type, parts and the digest of the content: other content is another event.
     Content,
-    /// The same as `content`, for notices that repeat by nature: the parts tell two firings apart, or a window of time
+    /// As `content`, for notices that repeat by nature: the parts distinguish two firings, or a window of time
     /// does.
     Signal,
 }
@@ -243,9 +243,9 @@ pub struct EventSpec {
     #[serde(default)]
     pub body: BodyFormat,
     /// What to do where no identity applies, of a sender whose transport has an id for each event: such an event is
-    /// unreadable and says this, where its content would otherwise tell it, and two of equal content would be one.
+    /// unreadable and says this, where its content would otherwise identify it, and two of equal content would be one.
     pub id_needed: Option<String>,
-    /// Rules that tell copies of an event; the first that applies counts. See [`IdentitySpec`].
+    /// Rules that recognize copies of an event; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
     pub identity: Vec<IdentitySpec>,
     /// Places of the type; several sources are joined with `.`.

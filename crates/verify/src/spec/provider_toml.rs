@@ -179,7 +179,7 @@ impl Spec {
         })
     }
 
-    /// The same, and true of a kind that signs in no header, where it cannot be decided.
+    /// True as [`Spec::names_signature_header`] is, and for a kind that signs in no header, where it cannot be decided.
     pub fn has_signature_header(&self, headers: &http::HeaderMap) -> bool {
         self.signatures().all(|one| one.headers.is_empty()) || self.names_signature_header(headers)
     }
