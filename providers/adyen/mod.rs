@@ -86,7 +86,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         let item = Json::parse(item).ok_or_else(|| malformed("an item is not JSON"))?;
         let text =
             item.text("/additionalData/hmacSignature").map_err(|_| malformed("an item has no signature"))?;
-        let signature = base64_text(PLACE, &text)?;
+        let signature = decoded(PLACE, &text)?;
         let content = content(&item).map_err(malformed)?;
         let matched = keys.mac_matches(&[content.as_bytes()], &signature);
         oldest = oldest.max(Some(matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?));
@@ -102,7 +102,7 @@ fn whole(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if !is_object {
         return Err(VerifyError::malformed("body", "it is no JSON object"));
     }
-    let signature = base64_text(HEADER, deciding_header(&request.headers, HEADER)?)?;
+    let signature = decoded(HEADER, deciding_header(&request.headers, HEADER)?)?;
     let matched = keys.mac_matches(&[&request.body], &signature);
     let secret_n = matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?;
     Ok(Believed::of(secret_n, &[&request.body]))
@@ -113,7 +113,7 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
     let wrong = |why: &str| SignError::Body(why.to_owned());
     let mut value: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("it is not JSON"))?;
     let Some(list) = value.pointer_mut("/notificationItems").and_then(serde_json::Value::as_array_mut) else {
-        let signature = keys.sign_base64(body).ok_or(SignError::NoSigningKey)?;
+        let signature = keys.mac(&[body]).map(|mac| base64_text(&mac)).ok_or(SignError::NoSigningKey)?;
         return Ok(Signed::json(body.to_vec()).with(HEADER, signature).with("protocol", "HmacSHA256"));
     };
     for item in list {
@@ -122,7 +122,8 @@ fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
         let text = item.to_string();
         let item_read = Json::parse(text.as_bytes()).ok_or_else(|| wrong("an item is not JSON"))?;
         let content = content(&item_read).map_err(wrong)?;
-        let signature = keys.sign_base64(content.as_bytes()).ok_or(SignError::NoSigningKey)?;
+        let signature =
+            keys.mac(&[content.as_bytes()]).map(|mac| base64_text(&mac)).ok_or(SignError::NoSigningKey)?;
         let extra = item.get_mut("additionalData").and_then(serde_json::Value::as_object_mut);
         let extra = extra.ok_or_else(|| wrong("an item has no additionalData"))?;
         extra.insert("hmacSignature".to_owned(), signature.into());
@@ -170,7 +171,7 @@ impl Form {
     }
 }
 
-fn base64_text(place: &str, text: &str) -> Result<Vec<u8>, VerifyError> {
+fn decoded(place: &str, text: &str) -> Result<Vec<u8>, VerifyError> {
     decode_base64(text)
         .ok_or_else(|| VerifyError::Malformed { place: place.to_owned(), why: "it is not base64" })
 }

@@ -397,7 +397,7 @@ fn a_notice_of_alipay_for_another_app_is_foreign() {
         let provider = kind("alipay").judge_with(&[], &settings).unwrap();
         let signed = alipay.signed(body);
         let sent = request(&signed.headers, &signed.body, &sign_at(&alipay.0, "").url, NOW_S);
-        provider.verify(sent).map(|_| ()).map_err(|error| error.reason())
+        provider.verify(sent).map(|_| ()).map_err(|error| hooklatch_verify::failed_at(&error).reason)
     };
     assert_eq!(of_app(&["2021", "2022"], body), Ok(()));
     assert_eq!(of_app(&["2022"], body), Err("foreign_account"));

@@ -289,7 +289,7 @@ fn a_key_outside_the_settings_is_fetched_by_its_id() {
     settings.push("jwks", Some("other"), jwk.clone());
     let provider = kind.judge_with(&[], &settings).unwrap();
     let refused = provider.verify(vector.request().unwrap()).unwrap_err();
-    assert_eq!(refused.step(), "secret", "{refused}");
+    assert_eq!(hooklatch_verify::failed_at(&refused).step, "secret", "{refused}");
     let provider = provider.with_key_source(std::sync::Arc::new(Fetched(jwk)));
     assert!(provider.verify(vector.request().unwrap()).is_ok());
 }

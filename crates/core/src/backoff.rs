@@ -68,6 +68,6 @@ mod tests {
             assert!((1..=1_000).contains(&delay_ms(&RETRY, 1, odd)), "{odd}");
         }
         let none = RetryConfig { first_ms: 0, max_ms: 0, ..RETRY };
-        assert_eq!(delay_ms(&none, 5, 1.0), 1, "never at once, or nobody else has a turn");
+        assert_eq!(delay_ms(&none, 5, 1.0), 1, "never at once, or no other has a turn");
     }
 }

@@ -243,7 +243,7 @@ impl KeyRing {
         Self { keys: (!keys.is_empty()).then(|| keys.into()), is_clear_refused: false }
     }
 
-    /// The same ring, which opens nothing that is stored in the clear if `is_clear_refused`.
+    /// Makes the ring open nothing that is stored in the clear if `is_clear_refused`.
     #[must_use]
     pub fn refusing_clear(self, is_clear_refused: bool) -> Self {
         Self { is_clear_refused, ..self }
@@ -299,7 +299,7 @@ impl KeyRing {
         whole.ok_or_else(|| SealError::NotSealed { key_id: key.id().to_owned() })
     }
 
-    /// Does the same for a column of texts, in base64.
+    /// The text to store at `place` of a column of texts: sealed and in base64, or as it is when encryption is off.
     pub fn seal_text<'a>(&self, place: &SealedPlace<'_>, clear: &'a str) -> Result<Cow<'a, str>, SealError> {
         Ok(match self.seal(place, clear.as_bytes())? {
             Cow::Borrowed(_) => Cow::Borrowed(clear),
@@ -320,7 +320,7 @@ impl KeyRing {
         opened(key, place, stored).ok_or_else(|| SealError::NotOpened { key_id: key_id.to_owned() })
     }
 
-    /// Does the same for a column of texts.
+    /// The clear text of what is stored at `place` of a column of texts.
     pub fn open_text(
         &self,
         key_id: Option<&str>,
@@ -371,7 +371,7 @@ mod tests {
         assert_ne!(
             key.check_value(),
             renamed.expect("a key").check_value(),
-            "nobody sees that it is the same"
+            "no reader sees that it is the same"
         );
         let said = format!("{key:?}");
         assert!(said.contains("2026-11") && !said.contains("1f") && !said.contains("31"), "{said}");

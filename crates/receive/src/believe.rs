@@ -19,7 +19,7 @@ use crate::provider::ActiveProvider;
 use hooklatch_core::json::text_of;
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_verify::spec::AnswerSpec;
-use hooklatch_verify::{RawRequest, Unbelieved, Verified, VerifyError};
+use hooklatch_verify::{RawRequest, Unbelieved, Verified, VerifyError, not_fetched};
 
 /// Most keys that are fetched for one request.
 const KEYS_OF_REQUEST_N_MAX: usize = 2;
@@ -118,7 +118,7 @@ async fn verified_with_keys(
         match fetcher.fetch(&wanted, peer).await {
             Ok(()) => request = unbelieved.request,
             Err(FetchError::NoSuchKey(more)) => {
-                unbelieved.why = unbelieved.why.not_fetched(&more);
+                unbelieved.why = not_fetched(unbelieved.why, &more);
                 return Err(unbelieved.into());
             }
             Err(away) => return Err(away.into()),
@@ -169,7 +169,7 @@ mod tests {
     use crate::provider::Provider;
     use hooklatch_core::config::OnHandlerError;
     use hooklatch_core::types::Clock;
-    use hooklatch_verify::{Believed, KeySource, Keys};
+    use hooklatch_verify::{Believed, BelievedExt, KeySource, Keys, KeysExt, failed_at};
 
     /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
     fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
@@ -201,7 +201,7 @@ mod tests {
         match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
             Ok(_) => Ok(()),
             Err(ReceiveError::Verify(unbelieved)) => {
-                assert_eq!(unbelieved.why.reason(), "no_key");
+                assert_eq!(failed_at(&unbelieved.why).reason, "no_key");
                 Err(unbelieved.to_string())
             }
             Err(other) => panic!("{other}"),

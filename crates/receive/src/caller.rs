@@ -34,7 +34,7 @@ pub(crate) fn refusal(verified: &Verified, events: &[IncomingEvent]) -> Option<S
         return Some(problem(400, "body_missing", "send a command: {\"type\":…,\"data\":…}"));
     }
     if is_one {
-        match (verified.believed().signed_id(), &headers_key) {
+        match (verified.signed_id(), &headers_key) {
             (None, Err(mistake)) => return Some(of_key(*mistake, None)),
             (Some(_), Err(mistake @ (KeyMistake::Repeated | KeyMistake::Malformed(_)))) => {
                 return Some(of_key(*mistake, None));

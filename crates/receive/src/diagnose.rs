@@ -2,7 +2,7 @@
 //! operators. Found by trying what usually went wrong. Nothing here says what the signature should have been.
 
 use crate::provider::ActiveProvider;
-use hooklatch_verify::{RawRequest, VerifyError, compact_json};
+use hooklatch_verify::{RawRequest, VerifyError, compact_json, failed_at};
 
 /// Longest body that is tried in other forms. Bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -25,7 +25,7 @@ struct Finding {
 impl Diagnosis {
     /// The reason that the verification itself gives.
     pub fn plain(why: &VerifyError) -> Self {
-        Self { reason: why.reason(), detail: why.to_string() }
+        Self { reason: failed_at(why).reason, detail: why.to_string() }
     }
 }
 

@@ -20,7 +20,7 @@ use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
 use hooklatch_store::{PairingSecret, Rejection, SecretUse, Store};
-use hooklatch_verify::{Hash, Unbelieved, digest, hex_text, hmac};
+use hooklatch_verify::{Hash, Unbelieved, digest, failed_at, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
 const NOTES_N_MAX: usize = 16;
@@ -165,7 +165,7 @@ impl RequestNotes {
             body_bytes_n: request.body.len() as u64,
             received_at_ms: request.received_at_ms,
         };
-        self.note(entry, &noted, (why.step(), diagnosis.reason, &diagnosis.detail));
+        self.note(entry, &noted, (failed_at(why).step, diagnosis.reason, &diagnosis.detail));
         diagnosis
     }
 

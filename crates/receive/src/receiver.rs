@@ -132,7 +132,7 @@ impl Receiver {
         let entries = counted.count_for(entries);
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
         let (heavy, traces) = (Heavy::new(), Traces::default());
-        let others = Arc::new((Name::of_none(), RequestCounts::new()));
+        let others = Arc::new((hooklatch_core::types::no_provider(), RequestCounts::new()));
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
     }
 
@@ -210,7 +210,7 @@ impl Receiver {
         self.notes.matched(provider, verified.secret_n(), verified.request().received_at_ms);
         let Some(rules) = entry.caller else { return Ok(receipt::unknown()) };
         // A signature is for its own key alone.
-        if verified.believed().signed_id().is_some_and(|signed| signed != key) {
+        if verified.signed_id().is_some_and(|signed| signed != key) {
             return Ok(receipt::unknown());
         }
         let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(receipt::unknown()) };
@@ -341,7 +341,7 @@ impl Receiver {
         }
         let received_at_ms = verified.request().received_at_ms;
         if let (Some(signed), Some((_, _, times))) =
-            (verified.believed().signed_time(), self.entries.get(provider.name()))
+            (verified.signed_time(), self.entries.get(provider.name()))
         {
             times.note(signed, received_at_ms);
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::provider::{ActiveProvider, Provider, dev_secret};
 use hooklatch_core::config::{KindSettings, Secret};
-use hooklatch_verify::{RawRequest, Reply};
+use hooklatch_verify::{RawRequest, Reply, failed_at};
 
 /// One signed request with its verdict. Fields that only describe it (`note`, `origin`, …) are passed over.
 #[derive(Debug, Clone, Deserialize)]
@@ -125,7 +125,7 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
                 (None, None) => ("valid", "ok", why),
             }
         }
-        Err(error) => ("invalid", error.step(), error.to_string()),
+        Err(error) => ("invalid", failed_at(&error).step, error.to_string()),
     }
 }
 

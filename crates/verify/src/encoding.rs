@@ -154,7 +154,9 @@ pub(crate) fn mac_key(hash: Hash, key: &[u8]) -> Option<hmac::Key> {
 /// The HMAC of `parts`, one after the other.
 pub(crate) fn mac<P: AsRef<[u8]>>(key: &hmac::Key, parts: &[P]) -> Vec<u8> {
     let mut context = hmac::Context::with_key(key);
-    parts.iter().for_each(|part| context.update(part.as_ref()));
+    for part in parts {
+        context.update(part.as_ref());
+    }
     context.sign().as_ref().to_vec()
 }
 

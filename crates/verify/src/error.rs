@@ -80,51 +80,12 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    /// Names the reason in one word of a closed set, for tables and metrics.
-    #[doc(hidden)]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::HeaderMissing(_) => "header_missing",
-            Self::HeaderRepeated(_) => "header_repeated",
-            Self::Malformed { .. } => "malformed",
-            Self::Stale { .. } => "stale",
-            Self::Future { .. } => "future",
-            Self::NoKey(_) | Self::KeyWanted { .. } => "no_key",
-            Self::Unsigned => "unsigned",
-            Self::ForeignAccount { .. } => "foreign_account",
-            Self::Mismatch { .. } => "mismatch",
-        }
-    }
-
-    /// Names the step that failed, for tables: `header`, `timestamp`, `secret`, `signature` or `account`.
-    #[doc(hidden)]
-    pub fn step(&self) -> &'static str {
-        match self {
-            Self::HeaderMissing(_) | Self::HeaderRepeated(_) | Self::Malformed { .. } => "header",
-            Self::Stale { .. } | Self::Future { .. } => "timestamp",
-            Self::NoKey(_) | Self::KeyWanted { .. } => "secret",
-            Self::Mismatch { .. } | Self::Unsigned => "signature",
-            Self::ForeignAccount { .. } => "account",
-        }
-    }
-
     /// The key that a request names is not at hand. An id that is too long is not passed on, and never fetched.
     pub(crate) fn wanted(setting: &str, id: &str) -> Self {
         if id.len() > KEY_ID_BYTES_MAX {
             return Self::NoKey("the id of the key that it names is too long".to_owned());
         }
         Self::KeyWanted { setting: setting.to_owned(), id: id.to_owned() }
-    }
-
-    /// The same refusal after the key that is wanted could not be fetched, because of `why`.
-    #[doc(hidden)]
-    pub fn not_fetched(&self, why: &str) -> Self {
-        match self {
-            Self::KeyWanted { setting, id } => {
-                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", printable(id)))
-            }
-            other => other.clone(),
-        }
     }
 
     /// The sender signed it for `account`, which the setting does not list.
@@ -135,6 +96,41 @@ impl VerifyError {
     /// The place of the signature has another shape than the kind's.
     pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }
+    }
+}
+
+/// What tables and metrics say of a failed verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedAt {
+    /// The step that failed: `header`, `timestamp`, `secret`, `signature` or `account`.
+    pub step: &'static str,
+    /// The reason in one word of a closed set.
+    pub reason: &'static str,
+}
+
+/// Where a verification failed, and why.
+pub fn failed_at(error: &VerifyError) -> FailedAt {
+    let (step, reason) = match error {
+        VerifyError::HeaderMissing(_) => ("header", "header_missing"),
+        VerifyError::HeaderRepeated(_) => ("header", "header_repeated"),
+        VerifyError::Malformed { .. } => ("header", "malformed"),
+        VerifyError::Stale { .. } => ("timestamp", "stale"),
+        VerifyError::Future { .. } => ("timestamp", "future"),
+        VerifyError::NoKey(_) | VerifyError::KeyWanted { .. } => ("secret", "no_key"),
+        VerifyError::Unsigned => ("signature", "unsigned"),
+        VerifyError::ForeignAccount { .. } => ("account", "foreign_account"),
+        VerifyError::Mismatch { .. } => ("signature", "mismatch"),
+    };
+    FailedAt { step, reason }
+}
+
+/// The error after the key that is wanted could not be fetched, because of `why`.
+pub fn not_fetched(error: VerifyError, why: &str) -> VerifyError {
+    match error {
+        VerifyError::KeyWanted { setting, id } => {
+            VerifyError::NoKey(format!("key `{}` of `settings.{setting}`: {why}", printable(&id)))
+        }
+        other => other,
     }
 }
 
@@ -244,7 +240,7 @@ mod tests {
     #[test]
     fn a_wanted_key_is_a_missing_key_to_operators_and_its_id_is_cut_and_plain() {
         let wanted = VerifyError::wanted("jwks", &format!("a\n\u{1b}[0m{}", "x".repeat(100)));
-        assert_eq!((wanted.reason(), wanted.step()), ("no_key", "secret"));
+        assert_eq!(failed_at(&wanted), FailedAt { step: "secret", reason: "no_key" });
         let text = wanted.to_string();
         assert_eq!(
             text,

@@ -58,7 +58,7 @@ fn pair(raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (decoded(raw.get(..at).unwrap_or_default()), decoded(raw.get(at + 1..).unwrap_or_default()))
 }
 
-/// The same form with one value put in or replaced, for kinds whose signature is a field.
+/// A form with one value put in or replaced, for kinds whose signature is a field.
 pub fn form_with(body: &[u8], name: &str, value: &str) -> Vec<u8> {
     let added = form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
     let others = form_without(body, name);
@@ -67,7 +67,7 @@ pub fn form_with(body: &[u8], name: &str, value: &str) -> Vec<u8> {
     pairs.join(&b'&')
 }
 
-/// The same form without the fields of this name, the others as they were written.
+/// A form without the fields of this name, the others as they were written.
 pub(crate) fn form_without(body: &[u8], name: &str) -> Vec<u8> {
     let others: Vec<&[u8]> = raw_pairs(body).filter(|raw| pair(raw).0 != name.as_bytes()).collect();
     others.join(&b'&')

@@ -6,7 +6,7 @@ use std::cell::LazyCell;
 
 use super::encoding::{encoded, hmac, same};
 use super::form::Form;
-use super::keys::Keys;
+use super::keys::{Keys, KeysExt};
 use super::request::{RawRequest, SignedValues, parts, query_value};
 use crate::spec::{HandshakeSpec, MacSpec, TokenSpec};
 use hooklatch_core::json::{Document, PointerTarget, text_of};

@@ -3,7 +3,7 @@
 
 use super::encoding::{Hash, base64url_text, decode_base64url, decode_base64url_long, hmac, same};
 use super::error::SignError;
-use super::keys::Keys;
+use super::keys::{Keys, KeysExt};
 use super::private::published_chain;
 use super::public::{PublicKey, PublicScheme};
 use hooklatch_core::json::{PointerTarget, find, text_of};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ring::hmac;
 
-use super::encoding::{Hash, base64_text, digest, key_base64, mac, mac_key, same};
+use super::encoding::{Hash, digest, key_base64, mac, mac_key, same};
 use super::error::{KeyError, SignError, VerifyError};
 use super::private::{OwnKey, SigningKey};
 use super::public::{PublicKey, PublicScheme};
@@ -110,6 +110,9 @@ pub trait KeySource: Send + Sync {
     fn key(&self, setting: &str, id: &str) -> Option<String>;
 }
 
+/// The entry of a setting that allows every account.
+const EVERY_ACCOUNT: &str = "*";
+
 /// The keys of one provider, newest first, and its settings.
 #[derive(Clone)]
 pub struct Keys {
@@ -132,9 +135,128 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
+    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says.
+    /// Seconds; nothing at all where the file has no `tolerance_s`. For kinds that verify with code.
+    pub fn tolerance_s(&self) -> (u32, u32) {
+        self.tolerance_s
+    }
+
+    /// True when keys that no setting holds can be fetched.
+    pub(crate) fn has_source(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// The configured secrets as texts, newest first.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(Secret::reveal)
+    }
+
+    /// The text of a setting, or the error that it is missing.
+    pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
+        self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
+    }
+
+    /// The text of the key with this id from the source alone, or the error that it has to be fetched.
+    pub(crate) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+        let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
+        fetched.ok_or_else(|| VerifyError::wanted(setting, id))
+    }
+
+    /// The MACs of `parts` by every key, for requests that carry several signatures: computed once, compared often.
+    pub(crate) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
+        let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
+        Macs(made.collect())
+    }
+
+    /// Position of the public key that signed `message` as `signature`.
+    pub(crate) fn public_matches(
+        &self,
+        scheme: PublicScheme,
+        id: Option<&str>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Option<usize> {
+        self.list.iter().position(|named| {
+            is_requested(named, id)
+                && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
+        })
+    }
+
+    /// The id of the newest key, where keys have ids.
+    pub(crate) fn first_id(&self) -> Option<&str> {
+        self.list.iter().find_map(|named| named.id.as_deref())
+    }
+}
+
+/// What the built-in kinds, and the crates that prepare keys for them, do with keys besides: not a part of what users of the
+/// library see.
+pub trait KeysExt: Sized {
     /// Builds keys of `secrets`, newest first, and of the setting that the spec names.
-    #[doc(hidden)]
-    pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
+    fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError>;
+
+    /// Reads the operator's own key from the setting that the spec names for it, if it names one.
+    fn with_own_key(self, spec: &Spec) -> Result<Self, KeyError>;
+
+    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender wants
+    /// signed; equal messages have equal signatures.
+    fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>>;
+
+    /// Sets these bounds of a signed time, in seconds.
+    #[must_use]
+    fn with_tolerance_s(self, past_s: u32, future_s: u32) -> Self;
+
+    /// True when the age of a signed time is bounded: by the kind's `provider.toml`, or by the operator.
+    fn is_age_bounded(&self) -> bool;
+
+    /// Uses `source` for keys that no setting holds.
+    #[must_use]
+    fn with_source(self, source: Arc<dyn KeySource>) -> Self;
+
+    /// Signs with `signer`, whose public half is among the keys.
+    #[must_use]
+    fn with_signer(self, signer: Option<SigningKey>) -> Self;
+
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of
+    /// [`Keys::new`], so that published test vectors with short secrets can be judged.
+    fn check_strength(&self, spec: &Spec) -> Result<(), KeyError>;
+
+    /// Number of keys, or of secrets that are no keys.
+    fn len(&self) -> usize;
+
+    /// True when there is neither key nor secret.
+    fn is_empty(&self) -> bool;
+
+    /// The settings that the operator wrote.
+    fn settings(&self) -> &KindSettings;
+
+    /// The text of the key with this id, from the setting or else from the source. Where neither has it, the error says
+    /// which key is wanted: give it back, so that the key can be fetched.
+    fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError>;
+
+    /// Returns the text of [`Keys::key_text`] as a public key.
+    fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError>;
+
+    /// Position of the key that signed `parts`, one after the other, as `signature`. Constant-time for each key.
+    fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize>;
+
+    /// Position of the secret that `token` is. Every secret is compared, each in constant time.
+    fn token_matches(&self, token: &[u8]) -> Option<usize>;
+
+    /// The signature of `parts` by the newest key that can sign.
+    fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>>;
+
+    /// The signature of `message` by the private key, where there is one of that kind.
+    fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError>;
+
+    /// The id under which a setting holds its first key; for kinds that sign with code.
+    fn id_of(&self, setting: &str) -> Result<&str, SignError>;
+
+    /// Refuses an account that `setting` does not list. The entry `*` allows every account; a missing setting none.
+    fn check_account(&self, setting: &str, account: Option<&str>) -> Result<(), VerifyError>;
+}
+
+impl KeysExt for Keys {
+    fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
         let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| split_secret(spec, secret)).collect();
         let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
         if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
@@ -166,9 +288,7 @@ impl Keys {
         Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, own: None, tolerance_s })
     }
 
-    /// Reads the operator's own key from the setting that the spec names for it, if it names one.
-    #[doc(hidden)]
-    pub fn with_own_key(mut self, spec: &Spec) -> Result<Self, KeyError> {
+    fn with_own_key(mut self, spec: &Spec) -> Result<Self, KeyError> {
         let Some(setting) = spec.setting.iter().find(|setting| setting.signs_answers) else {
             return Ok(self);
         };
@@ -180,58 +300,30 @@ impl Keys {
         Ok(self)
     }
 
-    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender wants
-    /// signed; equal messages have equal signatures.
-    #[doc(hidden)]
-    pub fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>> {
+    fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>> {
         self.own.as_ref()?.sign_sha1(message)
     }
 
-    /// Sets these bounds of a signed time, in seconds.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
+    fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
         self.tolerance_s = (past_s, future_s);
         self
     }
 
-    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says.
-    /// Seconds; nothing at all where the file has no `tolerance_s`. For kinds that verify with code.
-    pub fn tolerance_s(&self) -> (u32, u32) {
-        self.tolerance_s
-    }
-
-    /// True when the age of a signed time is bounded: by the kind's `provider.toml`, or by the operator.
-    #[doc(hidden)]
-    pub fn is_age_bounded(&self) -> bool {
+    fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)
     }
 
-    /// Uses `source` for keys that no setting holds.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
+    fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// True when keys that no setting holds can be fetched.
-    pub(crate) fn has_source(&self) -> bool {
-        self.source.is_some()
-    }
-
-    /// Signs with `signer`, whose public half is among the keys.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn with_signer(mut self, signer: Option<SigningKey>) -> Self {
+    fn with_signer(mut self, signer: Option<SigningKey>) -> Self {
         self.signer = signer.or(self.signer);
         self
     }
 
-    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of
-    /// [`Keys::new`], so that published test vectors with short secrets can be judged.
-    #[doc(hidden)]
-    pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
+    fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
         if self.signer.is_some() {
             return Err(KeyError::Private);
         }
@@ -260,120 +352,61 @@ impl Keys {
         Ok(())
     }
 
-    /// Number of keys, or of secrets that are no keys.
-    #[doc(hidden)]
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.list.len().max(self.secrets.len())
     }
 
-    /// True when there is neither key nor secret.
-    #[doc(hidden)]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The configured secrets as texts, newest first.
-    pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.secrets.iter().map(Secret::reveal)
-    }
-
-    /// The settings that the operator wrote.
-    #[doc(hidden)]
-    pub fn settings(&self) -> &KindSettings {
+    fn settings(&self) -> &KindSettings {
         &self.settings
     }
 
-    /// The text of a setting, or the error that it is missing.
-    pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
-        self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
-    }
-
-    /// The text of the key with this id, from the setting or else from the source. Where neither has it, the error says
-    /// which key is wanted: give it back, so that the key can be fetched.
-    #[doc(hidden)]
-    pub fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError> {
+    fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError> {
         match self.settings.of_id(setting, id) {
             Some(text) => Ok(Cow::Borrowed(text)),
             None => self.fetched(setting, id).map(Cow::Owned),
         }
     }
 
-    /// Returns the text of [`Keys::key_text`] as a public key.
-    #[doc(hidden)]
-    pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
+    fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
         let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());
         PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
     }
 
-    /// The text of the key with this id from the source alone, or the error that it has to be fetched.
-    pub(crate) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
-        let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
-        fetched.ok_or_else(|| VerifyError::wanted(setting, id))
-    }
-
-    /// Position of the key that signed `parts`, one after the other, as `signature`. Constant-time for each key.
-    #[doc(hidden)]
-    pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
+    fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
         self.macs(parts).matches(None, signature)
     }
 
-    /// The MACs of `parts` by every key, for requests that carry several signatures: computed once, compared often.
-    pub(crate) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
-        let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
-        Macs(made.collect())
-    }
-
-    /// Position of the public key that signed `message` as `signature`.
-    #[doc(hidden)]
-    pub fn public_matches(
-        &self,
-        scheme: PublicScheme,
-        id: Option<&str>,
-        message: &[u8],
-        signature: &[u8],
-    ) -> Option<usize> {
-        self.list.iter().position(|named| {
-            is_requested(named, id)
-                && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
-        })
-    }
-
-    /// Position of the secret that `token` is. Every secret is compared, each in constant time.
-    #[doc(hidden)]
-    pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
+    fn token_matches(&self, token: &[u8]) -> Option<usize> {
         let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
         matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
     }
 
-    /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
-    #[doc(hidden)]
-    pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
-        self.mac(&[message]).map(|mac| base64_text(&mac))
-    }
-
-    /// The signature of `parts` by the newest key that can sign.
-    #[doc(hidden)]
-    pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
+    fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
         self.list.iter().find_map(|named| mac_by(&named.key, parts))
     }
 
-    /// The signature of `message` by the private key, where there is one of that kind.
-    #[doc(hidden)]
-    pub fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
+    fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let signer = self.signer.as_ref().ok_or(SignError::NoSigningKey)?;
         signer.sign(scheme, message).ok_or(SignError::NoSigningKey)
     }
 
-    /// The id under which a setting holds its first key; for kinds that sign with code.
-    #[doc(hidden)]
-    pub fn id_of(&self, setting: &str) -> Result<&str, SignError> {
+    fn id_of(&self, setting: &str) -> Result<&str, SignError> {
         let id = self.settings.all(setting).find_map(|one| one.id.as_deref());
         id.ok_or(SignError::NoSigningKey)
     }
 
-    /// The id of the newest key, where keys have ids.
-    pub(crate) fn first_id(&self) -> Option<&str> {
-        self.list.iter().find_map(|named| named.id.as_deref())
+    fn check_account(&self, setting: &str, account: Option<&str>) -> Result<(), VerifyError> {
+        let mut own = self.settings.all(setting).flat_map(|one| one.value.reveal().split(','));
+        let is_own = |own: &str| own == EVERY_ACCOUNT || Some(own) == account;
+        if own.any(|own| is_own(own.trim())) {
+            Ok(())
+        } else {
+            Err(VerifyError::foreign_account(setting, account))
+        }
     }
 }
 

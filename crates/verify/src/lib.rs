@@ -36,16 +36,18 @@ pub use encoding::{
     decode_base64url_long, decode_hex, digest, hex_text, hmac, open_aes_128_cbc, open_aes_gcm, same,
     seal_3des_cbc_zeros, seal_aes_128_cbc, seal_aes_gcm,
 };
-pub use error::{KEY_ID_BYTES_MAX, KeyError, SignError, VerifyError};
+pub use error::{FailedAt, KEY_ID_BYTES_MAX, KeyError, SignError, VerifyError, failed_at, not_fetched};
 pub(crate) use form::form_without;
 pub use form::{FIELDS_N_MAX, Form, compact_json, form_with, php_serialized, sorted_json};
 pub use handshake::{Reply, reply};
 pub use jws::{Jws, jws_chained, jws_detached, jws_hs256, jws_signed};
-pub use keys::{KeySource, Keys};
+pub use keys::{KeySource, Keys, KeysExt};
 pub use private::{DevKeys, SigningKey, is_published};
 pub use public::{Certificate, PublicKey, PublicScheme, Vouched, vouched};
-pub use request::{HEADER_BYTES_MAX, RawRequest, deciding_header, path_and_query, query_value};
+pub use request::{
+    HEADER_BYTES_MAX, RawRequest, deciding_header, path_and_query, query_value, with_query_as_body,
+};
 pub use schemes::standard_webhooks;
 pub use sign::{SignAt, Signed, sign, unsigned};
 pub use time::{check_timestamp, happened_ms, rfc3339_ms, rfc3339_text};
-pub use verified::{Believed, Unbelieved, Unverified, Verified, VerifyFn, verify};
+pub use verified::{Believed, BelievedExt, Unbelieved, Unverified, Verified, VerifyFn, verify};

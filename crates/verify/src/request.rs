@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 
 use super::encoding::{Hash, digest, encoded};
 use super::error::VerifyError;
@@ -33,24 +33,27 @@ pub struct RawRequest {
     pub received_at_ms: UnixMs,
 }
 
-impl RawRequest {
-    /// The same with its query as its body, of a kind whose events come by GET; what was sent as a body counts for
-    /// nothing.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn with_query_as_body(self) -> Self {
-        let query = path_and_query(&self.url).1.unwrap_or_default();
-        Self { body: Bytes::copy_from_slice(query.as_bytes()), ..self }
-    }
+/// The request with its query as its body, of a kind whose events come by GET; what was sent as a body counts for
+/// nothing.
+#[must_use]
+pub fn with_query_as_body(request: RawRequest) -> RawRequest {
+    let query = path_and_query(&request.url).1.unwrap_or_default();
+    RawRequest { body: Bytes::copy_from_slice(query.as_bytes()), ..request }
 }
 
-/// The value of a header that decides: present once, and text.
-pub fn deciding_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, VerifyError> {
+/// The value of a header that decides: present once.
+pub(crate) fn deciding_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a HeaderValue, VerifyError> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().ok_or_else(|| VerifyError::HeaderMissing(name.to_owned()))?;
     if values.next().is_some() {
         return Err(VerifyError::HeaderRepeated(name.to_owned()));
     }
+    Ok(value)
+}
+
+/// The value of a header that decides: present once, and text.
+pub fn deciding_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, VerifyError> {
+    let value = deciding_value(headers, name)?;
     if value.len() > HEADER_BYTES_MAX {
         return Err(VerifyError::malformed(name, "it is longer than 8192 bytes"));
     }

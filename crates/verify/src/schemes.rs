@@ -12,11 +12,13 @@ use http::HeaderMap;
 use super::encoding::{decode_base64, decoded, same};
 use super::error::VerifyError;
 use super::form::Form;
-use super::keys::{Keys, Macs};
+use super::keys::{Keys, KeysExt, Macs};
 use super::public::{PublicKey, PublicScheme};
-use super::request::{RawRequest, SIGNATURES_N_MAX, SignedValues, deciding_header, first_present, parts};
+use super::request::{
+    RawRequest, SIGNATURES_N_MAX, SignedValues, deciding_header, deciding_value, first_present, parts,
+};
 use super::time::{SignedAt, check_age, check_time, signed_at};
-use super::verified::Believed;
+use super::verified::{Believed, BelievedExt};
 use crate::spec::{Layout, LayoutSlot, SignatureSpec, TimeUnit};
 use hooklatch_core::json::{Document, PointerTarget, elements, text_of};
 use hooklatch_core::types::UnixMs;
@@ -119,8 +121,9 @@ pub(crate) fn verify_token(
     }
     let Some(pointer) = &spec.json else {
         let name = first_present(&request.headers, &spec.headers)?;
-        let value = deciding_header_bytes(request, name)?;
-        let value = std::str::from_utf8(value).map_err(|_| VerifyError::malformed(name, "it is not text"))?;
+        // A token may be any text, so bytes above ASCII count as well.
+        let value = str::from_utf8(deciding_value(&request.headers, name)?.as_bytes())
+            .map_err(|_| VerifyError::malformed(name, "it is not text"))?;
         let mut token = None;
         spec.layout.read(value, |_, slot, text| token = Some(text).filter(|_| slot == LayoutSlot::Signature));
         let token =
@@ -156,17 +159,6 @@ pub(crate) fn verify_basic(keys: &Keys, request: &RawRequest) -> Result<usize, V
         decode_base64(text.trim()).filter(|_| word.eq_ignore_ascii_case("basic")).ok_or_else(malformed)?;
     let wanted = format!("{}:{}", keys.setting("username")?, keys.setting("password")?);
     if same(wanted.as_bytes(), &given) { Ok(0) } else { Err(VerifyError::Mismatch { keys_n: 1 }) }
-}
-
-/// A token may be any text, so bytes above ASCII count as well.
-fn deciding_header_bytes<'a>(request: &'a RawRequest, name: &str) -> Result<&'a [u8], VerifyError> {
-    let mut values = request.headers.get_all(name).iter();
-    let value = values.next().ok_or_else(|| VerifyError::HeaderMissing(name.to_owned()))?;
-    if values.next().is_some() {
-        Err(VerifyError::HeaderRepeated(name.to_owned()))
-    } else {
-        Ok(value.as_bytes())
-    }
 }
 
 /// The texts in the places of the kind's layout.
@@ -309,7 +301,7 @@ fn believed(
     }
 }
 
-/// Its first and last byte are enough for what this is: to tell it from a text that a stranger had signed.
+/// Its first and last byte are enough for what this is: to distinguish it from a text that a stranger had signed.
 fn is_object(body: &[u8]) -> bool {
     let body = body.trim_ascii();
     body.starts_with(b"{") && body.ends_with(b"}")
@@ -482,7 +474,7 @@ mod tests {
         assert_eq!(
             verify_signed(spec, &alone, &request).err(),
             Some(mismatch(&alone)),
-            "nobody could fetch it"
+            "it cannot be fetched"
         );
         let mut settings = KindSettings::default();
         settings.push("public_keys_spki_b64", Some("k1"), text(&other));
@@ -541,7 +533,9 @@ mod tests {
         };
         let judged = |url: &str, digest: &str, signed: &str, body: &[u8]| {
             let headers = [("x-ms-date", date), ("x-ms-content-sha256", digest), ("authorization", signed)];
-            verify_signed(&spec, &keys, &sent(url, &headers, body)).map(|_| ()).map_err(|why| why.reason())
+            verify_signed(&spec, &keys, &sent(url, &headers, body))
+                .map(|_| ())
+                .map_err(|why| crate::failed_at(&why).reason)
         };
         let (of_body, of_other) = (digest_of(body), digest_of(other));
         assert_eq!(judged(url, &of_body, &signed(body), body), Ok(()));

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::encoding::{base64_text, encoded};
 use super::error::SignError;
 use super::form::form_with;
-use super::keys::Keys;
+use super::keys::{Keys, KeysExt};
 use super::public::PublicScheme;
 use super::request::{RawRequest, SignedValues, parts};
 use super::schemes::Family;
@@ -211,14 +211,14 @@ impl Signed {
         Self { headers: vec![("content-type".to_owned(), value)], body }
     }
 
-    /// The same with one header more.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The same as it would arrive.
+    /// The request as it would arrive.
     pub fn request(&self, at: &SignAt) -> Result<RawRequest, SignError> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {

@@ -230,9 +230,13 @@ mod tests {
         assert_eq!(check(&both, 10_001, 0), Err(VerifyError::Future { ahead_s: 11, tolerance_s: 10 }));
         let none_ahead = bounded(Some(10), Some(0), None);
         assert_eq!(check(&none_ahead, 1, 0), Err(VerifyError::Future { ahead_s: 1, tolerance_s: 0 }));
-        assert_eq!(check(&none_ahead, i64::MAX, 0).map_err(|why| why.reason()), Err("future"), "no overflow");
+        assert_eq!(
+            check(&none_ahead, i64::MAX, 0).map_err(|why| crate::failed_at(&why).reason),
+            Err("future"),
+            "no overflow"
+        );
         let young = bounded(None, None, Some(5));
-        assert_eq!(check(&young, 4_999, 0).map_err(|why| why.reason()), Err("malformed"));
+        assert_eq!(check(&young, 4_999, 0).map_err(|why| crate::failed_at(&why).reason), Err("malformed"));
         assert_eq!(check(&young, 5_000, 0), Ok(()));
     }
 }

@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 
 use super::error::VerifyError;
-use super::keys::Keys;
+use super::keys::{Keys, KeysExt};
 use super::request::{RawRequest, deciding_header};
 use super::schemes;
 use crate::spec::{Scheme, SignatureSpec, Source, WhoseSpec};
@@ -38,51 +38,6 @@ impl Believed {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
-    #[doc(hidden)]
-    pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
-        let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
-        Self { signed, ..Self::plain(secret_n) }
-    }
-
-    /// Nothing of the request is signed: a token alone authenticated it.
-    #[doc(hidden)]
-    pub fn plain(secret_n: usize) -> Self {
-        Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
-    }
-
-    /// The time that the signature covers, as it was written.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn at(self, time: impl Into<String>) -> Self {
-        Self { time: Some(time.into()), ..self }
-    }
-
-    /// The id that the signature covers.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn id(self, id: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), ..self }
-    }
-
-    /// Position of the configured secret that matched, from 0 (the newest).
-    #[doc(hidden)]
-    pub fn secret_n(&self) -> usize {
-        self.secret_n
-    }
-
-    /// The time that the signature covers, as it was written.
-    #[doc(hidden)]
-    pub fn signed_time(&self) -> Option<&str> {
-        self.time.as_deref()
-    }
-
-    /// The id that the signature covers.
-    #[doc(hidden)]
-    pub fn signed_id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
     /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
     /// the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
@@ -95,6 +50,42 @@ impl Believed {
                 Some(digest_of(&[text, &place]))
             }
         }
+    }
+}
+
+/// What the built-in kinds say of a verified request besides: not a part of what users of the library see.
+pub trait BelievedExt: Sized {
+    /// Signed by the secret at `secret_n`, where every event of a batch has its own signed text.
+    fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self;
+
+    /// Nothing of the request is signed: a token alone authenticated it.
+    fn plain(secret_n: usize) -> Self;
+
+    /// The time that the signature covers, as it was written.
+    #[must_use]
+    fn at(self, time: impl Into<String>) -> Self;
+
+    /// The id that the signature covers.
+    #[must_use]
+    fn id(self, id: impl Into<String>) -> Self;
+}
+
+impl BelievedExt for Believed {
+    fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
+        let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
+        Self { signed, ..Self::plain(secret_n) }
+    }
+
+    fn plain(secret_n: usize) -> Self {
+        Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
+    }
+
+    fn at(self, time: impl Into<String>) -> Self {
+        Self { time: Some(time.into()), ..self }
+    }
+
+    fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
     }
 }
 
@@ -115,7 +106,7 @@ impl Verified {
         Self { request, believed: Believed::plain(0).id(id) }
     }
 
-    /// The same, unless by `[whose]` of the kind the event is not of one of the operator's accounts.
+    /// Refuses the request if by `[whose]` of the kind the event is not of one of the operator's accounts.
     pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
         match check_account(whose, keys, &self.request) {
             Ok(()) => Ok(self),
@@ -130,12 +121,23 @@ impl Verified {
 
     /// Position of the configured secret that matched, from 0 (the newest).
     pub fn secret_n(&self) -> usize {
-        self.believed.secret_n()
+        self.believed.secret_n
     }
 
-    /// The secret, text, time and id that verified it.
-    pub fn believed(&self) -> &Believed {
-        &self.believed
+    /// The time that the signature covers, as it was written.
+    pub fn signed_time(&self) -> Option<&str> {
+        self.believed.time.as_deref()
+    }
+
+    /// The id that the signature covers.
+    pub fn signed_id(&self) -> Option<&str> {
+        self.believed.id.as_deref()
+    }
+
+    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
+    /// the whole, its event's place joins it.
+    pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
+        self.believed.signed_text(event_n)
     }
 }
 
@@ -207,23 +209,6 @@ fn believed(
     }
 }
 
-/// The entry of a setting that allows every account.
-const EVERY_ACCOUNT: &str = "*";
-
-impl Keys {
-    /// Refuses an account that `setting` does not list. The entry `*` allows every account; a missing setting none.
-    #[doc(hidden)]
-    pub fn check_account(&self, setting: &str, account: Option<&str>) -> Result<(), VerifyError> {
-        let mut own = self.settings().all(setting).flat_map(|one| one.value.reveal().split(','));
-        let is_own = |own: &str| own == EVERY_ACCOUNT || Some(own) == account;
-        if own.any(|own| is_own(own.trim())) {
-            Ok(())
-        } else {
-            Err(VerifyError::foreign_account(setting, account))
-        }
-    }
-}
-
 /// Refuses a request of an account that is not the operator's, where the spec names the account's place.
 fn check_account(whose: &WhoseSpec, keys: &Keys, request: &RawRequest) -> Result<(), VerifyError> {
     let (Some(source), Some(setting)) = (whose.source(), &whose.setting) else { return Ok(()) };
@@ -286,7 +271,9 @@ mod tests {
                 body: Bytes::from(body.to_owned()),
                 received_at_ms: 0,
             };
-            check_account(&whose, &keys, &request).err().map(|error| (error.reason(), error.to_string()))
+            check_account(&whose, &keys, &request)
+                .err()
+                .map(|error| (crate::failed_at(&error).reason, error.to_string()))
         };
         let of = |account| format!("{{\"data\":{{\"resource\":{{\"profile_id\":{account}}}}}}}");
         assert_eq!(refused(&["111", "222"], &of("222")), None);

@@ -110,7 +110,7 @@ impl Target {
         Self { kind, url, values: BTreeMap::new() }
     }
 
-    /// The same, with the value of a key that belongs to its kind.
+    /// Adds the value of a key that belongs to its kind.
     pub fn with(mut self, key: &'static str, value: String) -> Self {
         self.values.insert(key, value);
         self

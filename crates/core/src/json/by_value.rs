@@ -48,7 +48,7 @@ pub struct Rewrite {
     pub number: fn(&str) -> Cow<'_, str>,
 }
 
-/// The same value in one writing; `None` when `json` is not JSON, or beyond the bounds.
+/// The value of `json` in one writing; `None` when `json` is not JSON, or beyond the bounds.
 pub fn rewritten(json: &[u8], by: &Rewrite) -> Option<Vec<u8>> {
     let mut written = Vec::with_capacity(json.len());
     write(str::from_utf8(json).ok()?, &[], by, |part| written.extend_from_slice(part.as_bytes()))?;

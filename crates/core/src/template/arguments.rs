@@ -109,12 +109,12 @@ pub(super) fn check_filter(name: &str, arguments: &[CallArg<'_>], at: u16) -> Re
     }
 }
 
-/// The same of a test.
+/// Refuses arguments that the test does not take.
 pub(super) fn check_test(name: &str, arguments: &[CallArg<'_>], at: u16) -> Result<(), String> {
     of_test(name).check(&format!("test `{name}`"), arguments, at)
 }
 
-/// The same of `range`.
+/// Refuses arguments that `range` does not take.
 pub(super) fn check_range(arguments: &[CallArg<'_>], at: u16) -> Result<(), String> {
     RANGE.check("function `range`", arguments, at)
 }

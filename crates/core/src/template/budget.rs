@@ -32,7 +32,7 @@ impl Limits {
         Self { bytes_max, time_max, since: Instant::now(), worked: worked() }
     }
 
-    /// The same for a result of at most `bytes_max` bytes, where that is less.
+    /// Limits of a result of at most `bytes_max` bytes, where that is less.
     pub(crate) fn at_most(self, bytes_max: usize) -> Self {
         Self { bytes_max: self.bytes_max.min(bytes_max), ..self }
     }

@@ -32,10 +32,10 @@ const STEPS_N_MAX: u64 = 100_000;
 /// Longest result of one rendering, and the longest time that renderings of one event take. Bytes.
 const BYTES_MAX: usize = 1024 * 1024;
 const TIME_MAX: Duration = Duration::from_secs(1);
-/// The same where other events wait for it.
+/// Longest result and time of a rendering that other events wait for. Bytes.
 const SHARED_BYTES_MAX: usize = 64 * 1024;
 const SHARED_TIME_MAX: Duration = Duration::from_millis(5);
-/// The same for what is written into the head of a call, at each call.
+/// Longest result, and below longest time, of what is written into the head of a call, at each call. Bytes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// Longest method, with what the template has around it. Bytes.
 const METHOD_BYTES_MAX: usize = 256;
@@ -140,7 +140,7 @@ impl Template {
         Self::read(text, escape, false)
     }
 
-    /// The same for a piece of a text of which every byte counts: a line break at its end stays, too.
+    /// Reads a piece of a text of which every byte counts: a line break at its end stays, too.
     pub fn parse_to_the_letter(text: &str, escape: Escape) -> Result<Self, String> {
         Self::read(text, escape, true)
     }
@@ -352,7 +352,7 @@ mod tests {
 
     /// Memory that this process had at its peak since the last call. Bytes.
     fn peak_bytes() -> usize {
-        let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+        let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
         let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
         std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");

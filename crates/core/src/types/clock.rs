@@ -90,7 +90,7 @@ impl Clock {
         self.steady_from(UnixMs::MIN)
     }
 
-    /// The same from now on, and from `floor_ms`, a time that was read before this process began.
+    /// The steady time from now on, and never before `floor_ms`, a time that was read before this process began.
     pub fn steady_from(&self, floor_ms: UnixMs) -> UnixMs {
         let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
         let (wall_ms, ticks_ms) = (self.now_ms(), self.ticks_ms());
@@ -135,7 +135,7 @@ mod tests {
         clock.advance(7_200_000);
         assert_eq!(clock.steady_ms(), 7_211_500, "and not twice as fast later");
         assert_eq!(clock.clone().steady_from(9_000_000), 9_000_000);
-        assert_eq!(clock.steady_ms(), 9_000_000, "clones tell the same time");
+        assert_eq!(clock.steady_ms(), 9_000_000, "clones have the same time");
     }
 
     #[test]

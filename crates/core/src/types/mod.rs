@@ -22,7 +22,7 @@ pub use event::{
 pub use headers::{IdempotencyKey, KeyMistake, SpanContext};
 pub use text::{
     InvalidName, Name, SEARCH_CHARS_MIN, TEXT_BYTES_MAX, TypePattern, folded_id, id_parts, is_media_type,
-    media_type, readable_id, stored_text,
+    media_type, no_provider, readable_id, stored_text,
 };
 pub use words::{
     AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Mood, Outcome, ProblemCode,

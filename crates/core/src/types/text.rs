@@ -23,17 +23,16 @@ impl Name {
         if fits { Ok(Self(text.into())) } else { Err(InvalidName(text.chars().take(80).collect())) }
     }
 
-    /// Stands in metrics and logs where a request is for no provider.
-    #[doc(hidden)]
-    pub fn of_none() -> Self {
-        Self("-".into())
-    }
-
     /// The name as text.
     #[doc(hidden)]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Stands in metrics and logs where a request is for no provider.
+pub fn no_provider() -> Name {
+    Name("-".into())
 }
 
 /// Lets what is kept by name be found by a text.

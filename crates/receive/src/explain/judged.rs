@@ -5,7 +5,7 @@ use crate::provider::ActiveProvider;
 use hooklatch_contract::{ExplainEvent, ExplainStep, ExplainVerdict};
 use hooklatch_core::figures::plural;
 use hooklatch_verify::spec::words;
-use hooklatch_verify::{RawRequest, Verified, VerifyError};
+use hooklatch_verify::{RawRequest, Verified, VerifyError, failed_at};
 
 /// A request that was judged.
 #[derive(Debug)]
@@ -77,13 +77,13 @@ fn refused<'a>(
     (request, error): (&RawRequest, &VerifyError),
 ) {
     judged.verdict = ExplainVerdict::NotBelieved;
-    judged.failed_at = Some(error.step());
+    judged.failed_at = Some(failed_at(error).step);
     judged.age_s = match error {
         VerifyError::Stale { age_s, .. } => Some(*age_s),
         VerifyError::Future { ahead_s, .. } => Some(-*ahead_s),
         _ => None,
     };
-    judged.step("verdict", format!("not believed, at step `{}`: {error}", error.step()));
+    judged.step("verdict", format!("not believed, at step `{}`: {error}", failed_at(error).step));
     let found = diagnose(provider, others, request, error);
     judged.reason = Some(found.reason);
     match found.detail.split_once("; ") {

@@ -13,7 +13,7 @@ use hooklatch_core::json::RedactedPaths;
 use hooklatch_core::mistakes::{Mistake, shown};
 use hooklatch_core::types::Name;
 use hooklatch_verify::spec::{Source, Spec};
-use hooklatch_verify::{DevKeys, Unverified};
+use hooklatch_verify::{DevKeys, KeysExt, Unverified};
 
 /// What a caller of ours lacks to show who it is.
 fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {

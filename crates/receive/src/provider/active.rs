@@ -14,8 +14,8 @@ use hooklatch_core::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_
 use hooklatch_verify::read;
 use hooklatch_verify::spec::{AnswerSpec, EventMethod, SignatureSpec, Spec};
 use hooklatch_verify::{
-    self as verify, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
-    Verified, VerifyError, VerifyFn,
+    self as verify, KeySource, Keys, KeysExt, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved,
+    Unverified, Verified, VerifyError, VerifyFn,
 };
 
 /// A configured provider, `[providers.NAME]`, that is ready for requests.
@@ -87,7 +87,7 @@ impl ActiveProvider {
 
     fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         let is_query = self.spec.method == EventMethod::Get && request.method == http::Method::GET;
-        let request = if is_query { request.with_query_as_body() } else { request };
+        let request = if is_query { verify::with_query_as_body(request) } else { request };
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))

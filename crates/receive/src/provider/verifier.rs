@@ -4,7 +4,7 @@ use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::json::RedactedPaths;
 use hooklatch_core::types::{OnConflict, TypePattern};
 use hooklatch_verify::spec::{SignatureSpec, Spec};
-use hooklatch_verify::{KeyError, Keys, Unverified};
+use hooklatch_verify::{KeyError, Keys, KeysExt, Unverified};
 
 /// Keys for the kind's signature, and for its alternative.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::identity::identify;
 use crate::spec::{EventSpec, SEARCH_N_MAX, Source, Sources};
-use crate::{Believed, happened_ms, rfc3339_ms};
+use crate::{Verified, happened_ms, rfc3339_ms};
 use hooklatch_core::json::{Document, PointerTarget, members, text};
 use hooklatch_core::types::{
     BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, SEARCH_CHARS_MIN, TypePattern,
@@ -28,7 +28,7 @@ pub(super) struct EventReader<'a> {
     pub spec: &'a EventSpec,
     pub types: &'a [TypePattern],
     pub on_conflict: Option<OnConflict>,
-    pub believed: &'a Believed,
+    pub verified: &'a Verified,
     pub headers: &'a HeaderMap,
     pub kept: Arc<str>,
     pub received_at_ms: UnixMs,
@@ -68,8 +68,8 @@ pub(super) fn text_at(
         Source::List(_) => reader.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
         Source::Member(names) => member(json()?, names),
         Source::OnlyMember(_) => only_member(event.text),
-        Source::SignedId(_) => signed(reader.believed.signed_id(), "id"),
-        Source::SignedTime(_) => signed(reader.believed.signed_time(), "time"),
+        Source::SignedId(_) => signed(reader.verified.signed_id(), "id"),
+        Source::SignedTime(_) => signed(reader.verified.signed_time(), "time"),
         Source::Header(names) => {
             let present = names.split('|').find_map(|name| reader.headers.get(name));
             let value = present.ok_or_else(|| format!("header `{names}` is missing"))?;
@@ -217,9 +217,7 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
     let digest: BodyDigest = Sha256::digest(body).into();
     let mut event = new(reader, TYPE_UNKNOWN.to_owned(), digest, body);
     event.key.event_id = format!("{UNREADABLE}{}", hex::encode(digest));
-    event.identity = "unreadable/1".to_owned();
-    event.unreadable = Some(why);
-    event
+    IncomingEvent { identity: "unreadable/1".to_owned(), unreadable: Some(why), ..event }
 }
 
 fn event_type(reader: &EventReader<'_>, event: EventText<'_>) -> String {

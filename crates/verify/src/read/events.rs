@@ -89,7 +89,7 @@ fn elements(
 }
 
 /// The element, or it once for each entry of the lists that hold several; one more than `n_max` at most, so that the
-/// caller can tell that there are more.
+/// caller sees that there are more.
 fn push_split(texts: &mut Vec<Bytes>, element: Bytes, lists: &[String], n_max: usize) {
     match lists.iter().find_map(|list| split_at(&element, list, n_max)) {
         Some(parts) => {
@@ -186,7 +186,7 @@ pub fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<Incomi
         spec: event,
         types: by.types,
         on_conflict: by.on_conflict,
-        believed: verified.believed(),
+        verified,
         headers: &request.headers,
         kept: kept_headers(spec, &request.headers).into(),
         received_at_ms: request.received_at_ms,

@@ -105,7 +105,7 @@ fn replay_key(
     event_type: &str,
 ) -> Option<BodyDigest> {
     // A signal's content repeats by nature: its signed text identifies it only if a time is part of it.
-    let repeats = spec.is == Identity::Signal && reader.believed.signed_time().is_none();
+    let repeats = spec.is == Identity::Signal && reader.verified.signed_time().is_none();
     // A window forgets texts that still pass verification.
     let is_remembered = spec.signed && !is_open && spec.window_s.is_none();
     if is_remembered || repeats {
@@ -118,7 +118,7 @@ fn replay_key(
 }
 
 fn text_key(reader: &EventReader<'_>, with: &Sources, event: EventText<'_>) -> Option<BodyDigest> {
-    let text = reader.believed.signed_text(event.event_n)?;
+    let text = reader.verified.signed_text(event.event_n)?;
     if with.0.is_empty() {
         return Some(text);
     }

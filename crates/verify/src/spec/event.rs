@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::misfits::{misfit, pointer};
+use super::misfits::{misfit, pointer, refuse};
 use super::provider_toml::AnswerSpec;
 use hooklatch_core::mistakes::Mistake;
 use hooklatch_core::types::{OnConflict, Renderings, TypePattern};
@@ -58,7 +58,7 @@ impl Source {
 
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
-/// The same where a copy is dispatched when it ends: it waits for that long. Seconds.
+/// Longest such time where a copy is dispatched when it ends: the copy waits for that long. Seconds.
 const REARMED_S_MAX: u32 = 60;
 
 /// A rule that recognizes copies of an event, for some or all of a kind's events.
@@ -109,7 +109,7 @@ pub struct IdentitySpec {
     pub version: u16,
 }
 
-/// Sorts of rules that tell two events apart.
+/// Sorts of rules that distinguish two events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Identity {
@@ -117,7 +117,7 @@ pub enum Identity {
     Sender,
     /// Type, parts and the digest of the content: other content is another event.
     Content,
-    /// The same as `content`, for notices that repeat by nature: the parts tell two firings apart, or a window of time
+    /// As `content`, for notices that repeat by nature: the parts distinguish two firings, or a window of time
     /// does.
     Signal,
 }
@@ -243,9 +243,9 @@ pub struct EventSpec {
     #[serde(default)]
     pub body: BodyFormat,
     /// What to do where no identity applies, of a sender whose transport has an id for each event: such an event is
-    /// unreadable and says this, where its content would otherwise tell it, and two of equal content would be one.
+    /// unreadable and says this, where its content would otherwise identify it, and two of equal content would be one.
     pub id_needed: Option<String>,
-    /// Rules that tell copies of an event; the first that applies counts. See [`IdentitySpec`].
+    /// Rules that recognize copies of an event; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
     pub identity: Vec<IdentitySpec>,
     /// Places of the type; several sources are joined with `.`.
@@ -310,40 +310,33 @@ impl EventSpec {
     }
 
     pub fn check(&self) -> Result<(), Mistake> {
-        if self.event_type.0.is_empty() {
-            return Err(misfit("event.type", "name at least one source"));
-        }
-        if self.identity.is_empty() {
-            return Err(misfit(
-                "event.identity",
-                "say what two copies of an event are, in an [[event.identity]]",
-            ));
-        }
+        refuse(self.event_type.0.is_empty(), "event.type", "name at least one source")?;
+        refuse(
+            self.identity.is_empty(),
+            "event.identity",
+            "say what two copies of an event are, in an [[event.identity]]",
+        )?;
         self.identity.iter().try_for_each(IdentitySpec::check)?;
         let before = self.identity.split_last().map_or(&[][..], |(_, before)| before);
-        if before.iter().any(IdentitySpec::is_for_all) {
-            return Err(misfit(
-                "event.identity",
-                "one that every event has comes last, the others behind it would never count",
-            ));
-        }
+        refuse(
+            before.iter().any(IdentitySpec::is_for_all),
+            "event.identity",
+            "one that every event has comes last, the others behind it would never count",
+        )?;
         self.check_transport()?;
         // Otherwise a person with one signed request could have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
-        if self.is_type_unsigned() && self.identity.iter().any(is_open) {
-            return Err(misfit(
-                "event.identity.has",
-                "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
-            ));
-        }
+        refuse(
+            self.is_type_unsigned() && self.identity.iter().any(is_open),
+            "event.identity.has",
+            "the type of this kind is in an unsigned header, so say what such signals have in their bodies",
+        )?;
         let object = self.object.iter().flat_map(|sources| &sources.0);
         let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
         sources.into_iter().try_for_each(|source| source.check("event"))?;
         self.check_search()?;
-        if self.object.is_some() != self.version.is_some() {
-            return Err(misfit("event", "object and version go together"));
-        }
+        refuse(self.object.is_some() != self.version.is_some(), "event", "object and version go together")?;
         if self.or_one && self.each.is_none() {
             return Err(misfit("event.or_one", "name the array that may be missing with `each`"));
         }
@@ -367,12 +360,11 @@ impl EventSpec {
         self.covered.iter().flatten().try_for_each(|text| one_place("event.covered", text))?;
         for text in &self.volatile {
             one_place("event.volatile", text)?;
-            if text.is_empty() {
-                return Err(misfit(
-                    "event.volatile",
-                    "the whole body cannot be, or no two events would differ",
-                ));
-            }
+            refuse(
+                text.is_empty(),
+                "event.volatile",
+                "the whole body cannot be, or no two events would differ",
+            )?;
         }
         Ok(())
     }

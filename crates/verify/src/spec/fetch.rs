@@ -7,37 +7,15 @@ use serde::Deserialize;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use super::misfits::misfit;
+use super::misfits::{misfit, refuse};
 use super::setting::SettingSpec;
 use hooklatch_core::mistakes::Mistake;
 
 /// Domains below which anybody can have a host: no `*` may stand there.
-const SHARED: [&str; 24] = [
-    "amazonaws.com",
-    "amazonaws.com.cn",
-    "appspot.com",
-    "azurewebsites.net",
-    "cloudfront.net",
-    "cloudfunctions.net",
-    "digitaloceanspaces.com",
-    "firebaseapp.com",
-    "fly.dev",
-    "github.io",
-    "gitlab.io",
-    "googleapis.com",
-    "herokuapp.com",
-    "netlify.app",
-    "ngrok.io",
-    "onrender.com",
-    "pages.dev",
-    "r2.dev",
-    "run.app",
-    "trycloudflare.com",
-    "vercel.app",
-    "web.app",
-    "windows.net",
-    "workers.dev",
-];
+const SHARED: &str = "amazonaws.com amazonaws.com.cn appspot.com azurewebsites.net cloudfront.net \
+                      cloudfunctions.net digitaloceanspaces.com firebaseapp.com fly.dev github.io \
+                      gitlab.io googleapis.com herokuapp.com netlify.app ngrok.io onrender.com pages.dev \
+                      r2.dev run.app trycloudflare.com vercel.app web.app windows.net workers.dev";
 /// Second labels that are a part of the top-level domain below two letters, as in `co.uk`.
 const SECOND: [&str; 8] = ["ac", "co", "com", "edu", "gov", "ne", "net", "org"];
 /// Placeholder for a region of AWS.
@@ -67,7 +45,7 @@ fn mistake_of(pattern: &str) -> Option<&'static str> {
     }
     let own = rest.join(".");
     let is_below = |shared: &str| own == shared || own.ends_with(&format!(".{shared}"));
-    if *first == "*" && SHARED.iter().any(|shared| is_below(shared)) {
+    if *first == "*" && SHARED.split(' ').any(is_below) {
         return Some(
             "anybody can have a host there: write it out, or `{region}` where a region of AWS stands",
         );
@@ -234,9 +212,7 @@ impl FetchSpec {
         }
         Ok(())
     }
-}
 
-impl FetchSpec {
     /// True when the sender may have a key with this id.
     pub fn is_id(&self, id: &str) -> bool {
         match self.id {
@@ -257,9 +233,7 @@ impl FetchSpec {
 }
 
 fn check_hosts(key: &str, hosts: &[String]) -> Result<(), Mistake> {
-    if hosts.is_empty() {
-        return Err(misfit(key, "name the sender's hosts"));
-    }
+    refuse(hosts.is_empty(), key, "name the sender's hosts")?;
     let found = hosts.iter().find_map(|host| Some((host, mistake_of(host)?)));
     found.map_or(Ok(()), |(host, why)| Err(misfit(key, format!("`{host}`: {why}"))))
 }
@@ -274,9 +248,7 @@ impl ConfirmSpec {
     pub fn check(&self) -> Result<(), Mistake> {
         check_hosts("confirm.hosts", &self.hosts)?;
         check_path("confirm.path", &self.path, "say which path the address must have, from `/` on")?;
-        if self.when.is_empty() {
-            return Err(misfit("confirm.when", "say which requests"));
-        }
+        refuse(self.when.is_empty(), "confirm.when", "say which requests")?;
         Ok(())
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::misfits::{misfit, pointer};
+use super::misfits::{misfit, pointer, refuse};
 use super::pattern::{Pattern, Piece};
-use super::provider_toml::EventMethod;
+use super::provider_toml::{EventMethod, ok};
 use super::setting::SettingSpec;
 use super::signature::{Encoding, Scheme, SignatureSpec};
 use hooklatch_core::mistakes::Mistake;
@@ -90,7 +90,7 @@ pub struct HandshakeSpec {
     #[serde(default = "ok")]
     pub status: u16,
     /// Body of the answer.
-    #[serde(default = "empty")]
+    #[serde(default = "Pattern::empty")]
     pub body: Pattern,
     /// The answer's body as a JSON object of texts, instead of `body`.
     #[serde(default)]
@@ -139,22 +139,22 @@ impl HandshakeSpec {
         settings: &[SettingSpec],
     ) -> Result<(), Mistake> {
         const METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "POST"];
-        if !METHODS.contains(&self.method.as_str()) {
-            return Err(misfit(
-                "handshake.method",
-                format!("`{}` is not one of {}", self.method, METHODS.join(", ")),
-            ));
-        }
+        refuse(
+            !METHODS.contains(&self.method.as_str()),
+            "handshake.method",
+            format!("`{}` is not one of {}", self.method, METHODS.join(", ")),
+        )?;
         let has_condition = self.query.is_some()
             || self.header.is_some()
             || self.form.is_some()
             || self.keeps.is_some()
             || !self.when.is_empty()
             || !self.when_header.is_empty();
-        if self.method == events_by.as_str() && !has_condition {
-            let why = format!("a {} needs a condition, or every event would be one", self.method);
-            return Err(misfit("handshake", why));
-        }
+        refuse(
+            self.method == events_by.as_str() && !has_condition,
+            "handshake",
+            format!("a {} needs a condition, or every event would be one", self.method),
+        )?;
         if let Some(token) = &self.token
             && !settings.iter().any(|one| one.name == token.setting)
         {
@@ -221,14 +221,8 @@ const LENGTH_MAX: usize = 512;
 fn post() -> String {
     "POST".to_owned()
 }
-fn ok() -> u16 {
-    200
-}
 fn sha256() -> Scheme {
     Scheme::HmacSha256
-}
-fn empty() -> Pattern {
-    Pattern::empty()
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ pub(super) const HORIZON_H_MAX: u32 = 3_650 * 24;
 /// Longest time a sender may wait. Milliseconds.
 pub(super) const ANSWER_WITHIN_MS_MAX: u32 = 3_600_000;
 
+/// Reports `why` about a key where `is_wrong`.
+pub(crate) fn refuse(is_wrong: bool, key: &str, why: impl Into<String>) -> Result<(), Mistake> {
+    if is_wrong { Err(misfit(key, why)) } else { Ok(()) }
+}
+
 pub(crate) fn bounded(key: &str, number: u32, max: u32) -> Result<(), Mistake> {
     if (1..=max).contains(&number) {
         Ok(())
@@ -45,9 +50,7 @@ impl Spec {
     /// Everything that does not fit together.
     pub fn misfits(&self) -> Vec<Mistake> {
         let alternative = self.alternative.as_ref().map_or(Ok(()), |alternative| {
-            if alternative.when_header.is_none() {
-                return Err(misfit("alternative.when_header", "say when it counts"));
-            }
+            refuse(alternative.when_header.is_none(), "alternative.when_header", "say when it counts")?;
             if let Some(name) = &alternative.required_by
                 && !self.setting.iter().any(|one| one.name == *name)
             {
@@ -105,9 +108,7 @@ impl Spec {
         if !types.source.starts_with("https://") {
             return Err(misfit("event_types.source", "give the address where they were read, https://…"));
         }
-        if types.list.is_empty() {
-            return Err(misfit("event_types.list", "name at least one, or leave [event_types] out"));
-        }
+        refuse(types.list.is_empty(), "event_types.list", "name at least one, or leave [event_types] out")?;
         if let Some(wrong) = types
             .list
             .iter()
@@ -145,14 +146,13 @@ impl Spec {
     }
 
     fn check_order_of_events(&self) -> Result<(), Mistake> {
-        if self.event.is_empty() {
-            return Err(misfit("event", "at least one [[event]] is needed"));
-        }
+        refuse(self.event.is_empty(), "event", "at least one [[event]] is needed")?;
         let is_for_all = |event: &EventSpec| event.when_header.is_none() && event.when_content_type.is_none();
-        if self.event.iter().position(is_for_all) != Some(self.event.len() - 1) {
-            let why = "the last [[event]], and only that one, has no when_header and no when_content_type";
-            return Err(misfit("event", why));
-        }
+        refuse(
+            self.event.iter().position(is_for_all) != Some(self.event.len() - 1),
+            "event",
+            "the last [[event]], and only that one, has no when_header and no when_content_type",
+        )?;
         Ok(())
     }
 

@@ -141,33 +141,16 @@ fn piece(name: &str) -> Result<Piece, String> {
 }
 
 /// Places as they are written, for people.
-const KNOWN: [&str; 17] = [
-    "timestamp",
-    "url",
-    "host",
-    "path",
-    "path_and_query",
-    "method",
-    "body",
-    "sha256:body",
-    "sha256_base64:body",
-    "secret",
-    "headers",
-    "header_values",
-    "header:NAME",
-    "json:/POINTER",
-    "query:NAME",
-    "setting:NAME",
-    "mac",
-];
+const KNOWN: &str = "timestamp url host path path_and_query method body sha256:body sha256_base64:body \
+                     secret headers header_values header:NAME json:/POINTER query:NAME setting:NAME mac";
 
 fn unknown(name: &str) -> String {
-    if let Some(near) = nearest(name, KNOWN) {
+    if let Some(near) = nearest(name, KNOWN.split(' ')) {
         return format!("`{{{name}}}` is no place that a template knows; did you mean `{{{near}}}`?");
     }
-    let known = KNOWN.map(|one| format!("{{{one}}}")).join(", ");
+    let known = KNOWN.replace(' ', "}, {");
     format!(
-        "`{{{name}}}` is no place that a template knows, which are {known}; where the sender signs what none of them says, \
+        "`{{{name}}}` is no place that a template knows, which are {{{known}}}; where the sender signs what none of them says, \
          {NEEDS_CODE}"
     )
 }

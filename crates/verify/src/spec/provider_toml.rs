@@ -179,7 +179,7 @@ impl Spec {
         })
     }
 
-    /// The same, and true of a kind that signs in no header, where it cannot be decided.
+    /// True as [`Spec::names_signature_header`] is, and for a kind that signs in no header, where it cannot be decided.
     pub fn has_signature_header(&self, headers: &http::HeaderMap) -> bool {
         self.signatures().all(|one| one.headers.is_empty()) || self.names_signature_header(headers)
     }
@@ -249,7 +249,8 @@ pub struct AnswerSpec {
     pub echo: Option<String>,
 }
 
-fn ok() -> u16 {
+/// The status of an answer that says none.
+pub(crate) fn ok() -> u16 {
     200
 }
 

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::event::Source;
-use super::misfits::{misfit, pointer};
+use super::misfits::{misfit, pointer, refuse};
 use super::provider_toml::Spec;
 use super::signature::Scheme;
 use hooklatch_core::mistakes::Mistake;
@@ -142,10 +142,11 @@ impl Spec {
             return Err(misfit("accept.values", "every event would be ignored: name at least one value"));
         }
         let is_list = |one: &SettingSpec| one.name == accept.setting && one.form == SettingForm::List;
-        if !self.setting.iter().any(is_list) {
-            let why = format!("`{}` is not a [[setting]] with form = \"list\"", accept.setting);
-            return Err(misfit("accept.setting", why));
-        }
+        refuse(
+            !self.setting.iter().any(is_list),
+            "accept.setting",
+            format!("`{}` is not a [[setting]] with form = \"list\"", accept.setting),
+        )?;
         let source = Source::Json(accept.json.clone());
         let mut signing = self.signatures().filter(|one| one.nothing_covered().is_none());
         match signing.find_map(|one| one.uncovered(&source)) {
@@ -189,10 +190,11 @@ impl Spec {
         let setting = self.setting.iter().find(|one| one.name == *name);
         let setting =
             setting.ok_or_else(|| misfit("whose.setting", format!("`{name}` is not a [[setting]]")))?;
-        if !setting.needed || (!whose.by_code && setting.form != SettingForm::List) {
-            let why = format!("[[setting]] `{name}` must have `needed = true` and `form = \"list\"`");
-            return Err(misfit("whose.setting", why));
-        }
+        refuse(
+            !setting.needed || (!whose.by_code && setting.form != SettingForm::List),
+            "whose.setting",
+            format!("[[setting]] `{name}` must have `needed = true` and `form = \"list\"`"),
+        )?;
         let Some(source) = whose.source() else { return Ok(()) };
         if let Source::Json(pointers) = &source {
             pointer("whose.json", pointers)?;

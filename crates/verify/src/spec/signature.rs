@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::event::Source;
-use super::misfits::{NEEDS_CODE, misfit};
+use super::misfits::{NEEDS_CODE, misfit, refuse};
 use super::pattern::{Layout, LayoutSlot, Pattern, Piece};
 use crate::Hash;
 use hooklatch_core::mistakes::Mistake;
@@ -330,16 +330,16 @@ impl SignatureSpec {
             return Err(misfit("signature.secret_bytes_min", format!("write {SECRET_BYTES_MIN} or more")));
         }
         if let Some(page) = &self.attempts_signed_anew {
-            if !page.starts_with("https://") {
-                let why = format!("`{page}` is not the address of the page that says so");
-                return Err(misfit("signature.attempts_signed_anew", why));
-            }
-            if self.tolerance_s.is_none() {
-                return Err(misfit(
-                    "signature.attempts_signed_anew",
-                    "there is no tolerance_s that it could be for",
-                ));
-            }
+            refuse(
+                !page.starts_with("https://"),
+                "signature.attempts_signed_anew",
+                format!("`{page}` is not the address of the page that says so"),
+            )?;
+            refuse(
+                self.tolerance_s.is_none(),
+                "signature.attempts_signed_anew",
+                "there is no tolerance_s that it could be for",
+            )?;
         }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {
@@ -412,12 +412,11 @@ impl SignatureSpec {
             return Err(misfit("signature.signed", why));
         }
         let has_time = self.layout.has(LayoutSlot::Timestamp) || self.timestamp_header.is_some();
-        if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {
-            return Err(misfit(
-                "signature.tolerance_s",
-                "no {timestamp} in the layout and no timestamp_header",
-            ));
-        }
+        refuse(
+            self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none(),
+            "signature.tolerance_s",
+            "no {timestamp} in the layout and no timestamp_header",
+        )?;
         if self.age_unchecked && self.tolerance_s.is_some() {
             return Err(misfit("signature.age_unchecked", "there is a tolerance_s: leave one of them out"));
         }
