@@ -29,6 +29,7 @@ use tracing::warn;
 
 use crate::attempt::Stops;
 use crate::destinations::{self, Destination, DestinationError, Handshake, Handshakes, HttpDestination};
+use crate::locked;
 use crate::post::Post;
 use crate::settler::{self, Settler, Waiting, Writer};
 use crate::state::OutboxState;
@@ -61,7 +62,7 @@ struct CallTasks(Arc<OutboxState>);
 impl Drop for CallTasks {
     fn drop(&mut self) {
         self.0.is_closed.store(true, Ordering::SeqCst);
-        self.0.tasks().abort_all();
+        locked(&self.0.tasks).abort_all();
         self.0.posts.get().values().for_each(|post| post.clear());
     }
 }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
+use crate::locked;
 use crate::post::MessageSlot;
 use crate::state::OutboxState;
 use crate::timing::{PAUSE_MS, pause, wait};
@@ -68,18 +69,14 @@ pub(crate) struct NotedResult {
 impl UnwrittenResults {
     pub(crate) fn note(&self, settlement: &Settlement) -> NotedResult {
         let (message_id, attempt_n) = (settlement.message_id, settlement.attempt_n);
-        self.all().insert(message_id, settlement.clone());
+        locked(&self.0).insert(message_id, settlement.clone());
         NotedResult { known: self.clone(), message_id, attempt_n }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<MessageId, Settlement>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for NotedResult {
     fn drop(&mut self) {
-        let mut all = self.known.all();
+        let mut all = locked(&self.known.0);
         if all.get(&self.message_id).is_some_and(|one| one.attempt_n == self.attempt_n) {
             all.remove(&self.message_id);
         }
@@ -119,7 +116,7 @@ impl Settler {
     /// Returns the result of an earlier call for this message, while that is not written: it counts for the claim
     /// `attempt_n`.
     pub(crate) fn unwritten_result(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
-        let known = self.known.all().get(&message_id)?.clone();
+        let known = locked(&self.known.0).get(&message_id)?.clone();
         Some(Settlement { attempt_n, ..known })
     }
 

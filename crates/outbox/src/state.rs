@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use crate::attempt::{Attempt, Stops};
 use crate::gate::BegunCall;
+use crate::locked;
 use crate::post::{CallsUnderWay, MessageSlot, Post, Work};
 use crate::settler::Settler;
 use crate::timing::DueTimes;
@@ -56,10 +57,6 @@ pub(crate) struct OutboxState {
 }
 
 impl OutboxState {
-    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A name for the claims of one look, different from those of any other.
     pub(crate) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
@@ -164,7 +161,7 @@ impl OutboxState {
         // Now, not when the task makes the call: the next look must not count this call's place as free.
         let begun = post.destination.gate.started();
         if post.add(Work { message, begun, slot }) {
-            let mut tasks = self.tasks();
+            let mut tasks = locked(&self.tasks);
             // Those that have ended.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(Arc::clone(self).serve(post, stops.clone()));

@@ -4,12 +4,13 @@
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use super::{CONNECTION_AGE_MAX, ClientSettings, DestinationClient, DestinationError};
+use crate::locked;
 use crate::policy::CallAnswer;
 use hooklatch_core::config::UnknownPolicy;
 use hooklatch_store::LeasedMessage;
@@ -28,6 +29,9 @@ pub(crate) trait Broker: Send + Sync {
         message: &'a LeasedMessage,
     ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
+
+/// Nothing when the destination has the message, else its answer.
+pub(crate) type Published = Result<(), CallAnswer>;
 
 /// One protocol: it connects and publishes, and tries neither twice.
 pub(crate) trait BrokerProtocol: Send + Sync {
@@ -58,7 +62,7 @@ pub(crate) trait BrokerProtocol: Send + Sync {
         connection: &Self::Connection,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> impl Future<Output = Result<(), CallAnswer>> + Send;
+    ) -> impl Future<Output = Published> + Send;
 }
 
 /// One destination and the connection to it.
@@ -80,12 +84,8 @@ struct Current<C> {
 }
 
 impl<P: BrokerProtocol> BrokerConnection<P> {
-    fn current(&self) -> MutexGuard<'_, Option<Current<P::Connection>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn living(&self) -> Option<Arc<P::Connection>> {
-        let mut current = self.current();
+        let mut current = locked(&self.current);
         let current = current.as_mut().filter(|current| {
             P::is_alive(&current.connection)
                 && current.used_at.elapsed() <= self.idle_max
@@ -104,13 +104,14 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
             return Ok(living);
         }
         let (connection, now) = (Arc::new(self.protocol.connect().await?), Instant::now());
-        *self.current() = Some(Current { connection: Arc::clone(&connection), made_at: now, used_at: now });
+        *locked(&self.current) =
+            Some(Current { connection: Arc::clone(&connection), made_at: now, used_at: now });
         Ok(connection)
     }
 
     /// Discards this connection, and no newer one.
     fn discard(&self, failed: &Arc<P::Connection>) {
-        self.current().take_if(|current| Arc::ptr_eq(&current.connection, failed));
+        locked(&self.current).take_if(|current| Arc::ptr_eq(&current.connection, failed));
     }
 
     async fn send_once(&self, message: &LeasedMessage) -> CallAnswer {

@@ -6,12 +6,13 @@
 mod tests;
 mod window;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{info, warn};
 
+use crate::locked;
 use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
 use hooklatch_core::types::{AttemptResult, Name};
 use window::Window;
@@ -95,7 +96,7 @@ pub(crate) struct BegunCall(Option<Arc<Mutex<GateState>>>);
 impl Drop for BegunCall {
     fn drop(&mut self) {
         if let Some(state) = &self.0 {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = locked(state);
             (state.is_probing, state.is_probe_offered) = (false, false);
         }
     }
@@ -118,8 +119,7 @@ impl CallGate {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, GateState> {
-        // Plain numbers: a panic elsewhere cannot leave them half-written.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns how many slots there are: as many as calls may be under way, and more where calls are

@@ -60,7 +60,7 @@ mod client {
     use tracing::{Dispatch, Metadata, Subscriber, span};
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, words};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::UnknownPolicy;
@@ -156,12 +156,7 @@ mod client {
             Ok(Cluster { client, partitions })
         }
 
-        async fn publish(
-            &self,
-            cluster: &Self::Connection,
-            message: &LeasedMessage,
-            _deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+        async fn publish(&self, cluster: &Cluster, message: &LeasedMessage, _: Instant) -> Published {
             let n = partition_of(&message.idempotency_key, cluster.partitions.len());
             let (partition, cell) = cluster
                 .partitions

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BROKER, DestinationKind, KeyRule};
 use crate::destinations::ClientSettings;
-use crate::destinations::broker::{self, BrokerProtocol, words};
+use crate::destinations::broker::{self, BrokerProtocol, Published, words};
 use crate::destinations::envelope::content_type;
 use crate::policy::CallAnswer;
 use hooklatch_store::LeasedMessage;
@@ -78,10 +78,10 @@ impl BrokerProtocol for PostgresTableProtocol {
 
     async fn publish(
         &self,
-        shared: &Self::Connection,
+        shared: &Mutex<Option<PgConnection>>,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> Result<(), CallAnswer> {
+    ) -> Published {
         // A call that still waits for a turn at the deadline has sent nothing.
         let mut held = timeout_at(deadline, shared.lock())
             .await
@@ -102,11 +102,7 @@ impl PostgresTableProtocol {
     /// A pooler in transaction mode gives each transaction another session of the server. A statement that was
     /// prepared by its name would be whatever another client has prepared under that name there: the insert into
     /// another destination's table. In one transaction the statement without a name is our own.
-    async fn insert(
-        &self,
-        connection: &mut PgConnection,
-        message: &LeasedMessage,
-    ) -> (Result<(), CallAnswer>, bool) {
+    async fn insert(&self, connection: &mut PgConnection, message: &LeasedMessage) -> (Published, bool) {
         let mut transaction = match connection.begin().await {
             Ok(transaction) => transaction,
             Err(error) => return (Err(not_committed(&error)), false),

@@ -31,7 +31,7 @@ fn is_short(text: &str) -> bool {
 
 #[cfg(feature = "rabbitmq")]
 mod client {
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::Mutex;
 
     use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
     use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -42,8 +42,9 @@ mod client {
     use tokio::time::{Instant, timeout_at};
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, words};
     use crate::destinations::envelope::{content_type, metadata};
+    use crate::locked;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
@@ -68,12 +69,8 @@ mod client {
     }
 
     impl Confirming {
-        fn idle(&self) -> MutexGuard<'_, Vec<Channel>> {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
         async fn channel(&self) -> lapin::Result<Channel> {
-            let idle = self.idle().pop();
+            let idle = locked(&self.idle).pop();
             if let Some(channel) = idle.filter(|channel| channel.status().connected()) {
                 return Ok(channel);
             }
@@ -143,7 +140,7 @@ mod client {
                     .await
                     .map_err(|error| words(&error))?;
             }
-            confirming.idle().push(channel);
+            locked(&confirming.idle).push(channel);
             Ok(confirming)
         }
 
@@ -153,10 +150,10 @@ mod client {
 
         async fn publish(
             &self,
-            connection: &Self::Connection,
+            connection: &Confirming,
             message: &LeasedMessage,
             deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+        ) -> Published {
             let properties = Self::properties(message).map_err(CallAnswer::Forbidden)?;
             if connection.connection.status().blocked() {
                 let why = "it takes no messages for now: a memory or disk alarm is raised there";
@@ -171,7 +168,7 @@ mod client {
             let publish = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
             let confirmation = publish.await.map_err(|error| failed(&error))?.await;
             if confirmation.is_ok() {
-                connection.idle().push(channel);
+                locked(&connection.idle).push(channel);
             }
             Err(match confirmation {
                 Ok(Confirmation::Ack(None)) => return Ok(()),

@@ -28,7 +28,7 @@ mod client {
     use tokio::time::Instant;
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, words};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
     use hooklatch_store::LeasedMessage;
@@ -98,10 +98,10 @@ return added";
 
         async fn publish(
             &self,
-            connection: &Self::Connection,
+            connection: &MultiplexedConnection,
             message: &LeasedMessage,
-            _deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+            _: Instant,
+        ) -> Published {
             let mut call = self.script.key(&self.stream);
             call.key(self.marker(&message.idempotency_key))
                 .arg(self.key_valid_for_ms)

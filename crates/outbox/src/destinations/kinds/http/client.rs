@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::address::{Address, Origin};
 use super::lean::{Lean, LeanStop, system_lookup};
 use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
+use crate::locked;
 use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use hooklatch_core::template;
@@ -252,7 +253,7 @@ impl Caller {
     /// The other client, created again when it is old, and with it its connections. Calls under way end on those of
     /// before.
     fn other(&self) -> Result<Client, String> {
-        let mut made = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = locked(&self.other);
         if let Some((made_at, client)) = made.as_ref()
             && made_at.elapsed() < self.age_max
         {

@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
 use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, words};
+use crate::locked;
 
 /// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -177,16 +178,11 @@ impl LinkPool {
         Arc::new(Self { idle_n_max, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, IdleLinks> {
-        // A list of whole connections, whatever panicked beside it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A connection to `origin` that has not been idle for too long.
     pub(crate) fn take(&self, origin: &Origin) -> Option<Link> {
         loop {
             let link = {
-                let links = &mut self.state().links;
+                let links = &mut locked(&self.state).links;
                 let at = links.iter().rposition(|link| *link.origin == *origin)?;
                 links.remove(at)
             };
@@ -202,7 +198,7 @@ impl LinkPool {
         if self.idle_n_max == 0 || is_late {
             return;
         }
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         // Closed after the lock is released, so that no caller waits for it.
         let oldest = (state.links.len() >= self.idle_n_max).then(|| state.links.remove(0));
         state.links.push(link);
@@ -218,7 +214,7 @@ impl LinkPool {
     /// Closes what has been idle for too long; says when to look again, if anything is left.
     fn close(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         let closed: Vec<Link> = state.links.extract_if(.., |link| link.idle_until <= now).collect();
         let next = state.links.iter().map(|link| link.idle_until).min();
         state.is_watched = next.is_some();
@@ -229,7 +225,7 @@ impl LinkPool {
 
     #[cfg(test)]
     pub(crate) fn idle_n(&self) -> usize {
-        self.state().links.len()
+        locked(&self.state).links.len()
     }
 }
 
