@@ -304,7 +304,7 @@ const HANDSHAKES_N_MAX: usize = 64;
 
 impl NodeCalls {
     /// Connects to each destination that is called over HTTPS, all at once, and hangs up: no request is sent. Those
-    /// that are called at one place with the same certificates are one. Takes as long as `limit`, and a third of a second.
+    /// that are called at one place with one set of certificates are one. Takes as long as `limit`, and a third of a second.
     pub async fn handshakes(&self, limit: Duration) -> Handshakes {
         let (mut places, mut elsewhere_n) = (BTreeMap::<_, Vec<&Arc<Post>>>::new(), 0);
         let posts = self.posts();

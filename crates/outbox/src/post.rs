@@ -53,7 +53,7 @@ pub(crate) struct Post {
     pub(crate) is_drained: AtomicBool,
     queue: Mutex<Queue>,
     pub(crate) meters: Arc<Meters>,
-    /// The same destination before a reload, while calls to it are under way: they take slots of this one.
+    /// This destination before a reload, while calls to it are under way: they take slots of this one.
     before: Mutex<Option<Arc<Post>>>,
 }
 
@@ -121,7 +121,7 @@ impl Post {
         }
     }
 
-    /// The same destination with other settings.
+    /// This destination with other settings.
     pub(crate) fn after(before: &Arc<Self>, destination: Destination) -> Self {
         before.forget_idle();
         let meters = Arc::clone(&before.meters);
@@ -276,6 +276,6 @@ mod tests {
         assert!(post.add(work(4)), "the one that found nothing has ended");
         assert!(!post.add(work(5)), "the other one works on");
         post.clear();
-        assert_eq!((post.taken_n(), next()), (0, None), "what nobody works on has no slot");
+        assert_eq!((post.taken_n(), next()), (0, None), "what no task works on has no slot");
     }
 }

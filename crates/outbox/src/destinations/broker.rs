@@ -1,4 +1,4 @@
-//! The part that all kinds but HTTP share: one connection, made when it is first needed, kept while it works and made
+//! The part that all kinds but HTTP share: one connection, made when it is first needed, used while it works and made
 //! anew after it did not; and one time limit for everything. A kind brings its [`BrokerProtocol`].
 //!
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
@@ -18,7 +18,7 @@ use hooklatch_store::LeasedMessage;
 /// Longest idle time of a connection. Destinations and what is between drop them after a while, some without a word, and
 /// then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
-/// Longest words kept of an error, in characters.
+/// Longest text of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// Sends one message, once.
@@ -165,8 +165,8 @@ pub(crate) fn connect<P: BrokerProtocol + 'static>(
     })))
 }
 
-/// The words of a library's error, in one line that is not too long.
-pub(crate) fn words(error: &dyn std::fmt::Display) -> String {
+/// The text of a library's error, in one line that is not too long.
+pub(crate) fn error_line(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
 }

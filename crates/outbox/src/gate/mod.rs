@@ -42,7 +42,7 @@ pub(crate) struct CallGate {
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(crate) calls: Semaphore,
-    /// Slots for each permit when calls are quick. With `hold` it is 1: a person has to decide about every
+    /// Slots for each permit when calls are quick. With `hold` it is 1: an operator has to decide about every
     /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
     ahead: u32,
 }
@@ -297,7 +297,7 @@ impl CallGate {
         }
     }
 
-    /// Keeps the gauges up to date, and does nothing while they are.
+    /// Updates the gauges, where anything has changed.
     fn publish_gauges(&self, state: &mut GateState) {
         let (is_open, concurrency_n) = (state.probe_at_ms.is_some(), state.window.n());
         let (published_open, published_n) = state.published;

@@ -148,7 +148,7 @@ mod tests {
         for _ in 0..1_000 {
             window.went_well(Duration::from_millis(100), now_ms);
         }
-        assert_eq!(window.n(), 18, "nobody needed more");
+        assert_eq!(window.n(), 18, "no call needed more");
         rounds(&mut window, 100, 100, now_ms);
         assert_eq!(window.n(), 64);
     }

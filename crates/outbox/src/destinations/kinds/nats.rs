@@ -48,7 +48,7 @@ mod client {
     use tokio::time::Instant;
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, Published, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, error_line};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
     use hooklatch_store::LeasedMessage;
@@ -114,7 +114,7 @@ mod client {
         }
 
         fn failed(&self, error: &PublishError) -> CallAnswer {
-            let why = words(error);
+            let why = error_line(error);
             match error.kind() {
                 PublishErrorKind::StreamNotFound => {
                     CallAnswer::NotNow(format!("no stream takes the subject `{}`", self.subject))
@@ -179,8 +179,12 @@ mod client {
         }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
-            let client =
-                self.options.clone().connect(self.address.clone()).await.map_err(|error| words(&error))?;
+            let client = self
+                .options
+                .clone()
+                .connect(self.address.clone())
+                .await
+                .map_err(|error| error_line(&error))?;
             let context =
                 ContextBuilder::new().timeout(self.timeout).ack_timeout(self.timeout).build(client.clone());
             self.look_at_window(&context).await;
@@ -201,7 +205,7 @@ mod client {
             let publish = context.publish_with_headers(self.subject.clone(), headers, message.body.clone());
             let acknowledged = publish.await.map_err(|error| match error.kind() {
                 // The message is still here: the client that would have taken it is gone.
-                PublishErrorKind::Other => CallAnswer::NotSent(words(&error)),
+                PublishErrorKind::Other => CallAnswer::NotSent(error_line(&error)),
                 _ => self.failed(&error),
             })?;
             acknowledged.await.map(drop).map_err(|error| self.failed(&error))

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BROKER, DestinationKind, KeyRule};
 use crate::destinations::ClientSettings;
-use crate::destinations::broker::{self, BrokerProtocol, Published, words};
+use crate::destinations::broker::{self, BrokerProtocol, Published, error_line};
 use crate::destinations::envelope::content_type;
 use crate::policy::CallAnswer;
 use hooklatch_store::LeasedMessage;
@@ -31,7 +31,7 @@ pub(crate) const POSTGRES_TABLE: DestinationKind = DestinationKind {
     ..BROKER
 };
 
-/// One or two identifiers. They are quoted where they are used; this keeps surprises out all the same.
+/// One or two identifiers. They are quoted where they are used; this is a second guard.
 fn is_table(text: &str) -> bool {
     let is_identifier = |part: &str| {
         (1..=63).contains(&part.len())
@@ -72,7 +72,7 @@ impl BrokerProtocol for PostgresTableProtocol {
     }
 
     async fn connect(&self) -> Result<Self::Connection, String> {
-        let connection = self.options.connect().await.map_err(|error| words(&error))?;
+        let connection = self.options.connect().await.map_err(|error| error_line(&error))?;
         Ok(Mutex::new(Some(connection)))
     }
 
@@ -143,10 +143,10 @@ fn not_committed(error: &sqlx::Error) -> CallAnswer {
 
 fn failed(error: &sqlx::Error) -> CallAnswer {
     let Some(said) = error.as_database_error() else {
-        return CallAnswer::Unknown(words(error));
+        return CallAnswer::Unknown(error_line(error));
     };
     // The primary message alone: details may quote the row.
-    let (why, code) = (words(&said.message()), said.code().unwrap_or_default());
+    let (why, code) = (error_line(&said.message()), said.code().unwrap_or_default());
     match code.as_ref() {
         "42P01" | "42703" | "42P10" | "3F000" => {
             let remedy = "create the table as docs/destinations.md says";

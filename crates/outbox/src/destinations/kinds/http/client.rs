@@ -33,7 +33,7 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
 /// to a connection that is being closed ends as unknown.
 pub(crate) const IDLE: Duration = Duration::from_secs(4);
-/// Longest words kept of an error, in characters.
+/// Longest text of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// One request that is to be sent.
@@ -99,7 +99,7 @@ pub(crate) fn answered_early(code: u16) -> String {
 }
 
 /// An error and its causes in one line.
-pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn error_line(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -170,12 +170,12 @@ fn builder() -> ClientBuilder {
 
 /// A client for anything that is not a destination.
 pub fn http_client() -> Result<Client, DestinationError> {
-    builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_words(error) })
+    builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_line(error) })
 }
 
 /// A client for anything that is not a destination, which trusts the authorities in `ca`, PEM, instead of the system's.
 pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
-    let failed = |error| DestinationError::Client { name: None, why: reqwest_words(error) };
+    let failed = |error| DestinationError::Client { name: None, why: reqwest_line(error) };
     let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
     builder().tls_certs_only(authorities).build().map_err(failed)
 }
@@ -259,7 +259,7 @@ impl Caller {
         {
             return Ok(client.clone());
         }
-        let client = self.options.client().map_err(reqwest_words)?;
+        let client = self.options.client().map_err(reqwest_line)?;
         *made = Some((Instant::now(), client.clone()));
         Ok(client)
     }
@@ -276,11 +276,11 @@ impl Caller {
                 Err(CallFailure::Unknown(answered_early(response.status().as_u16())))
             }
             Ok(Ok(response)) => Ok(answered(response, deadline).await),
-            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(reqwest_words(error))),
+            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(reqwest_line(error))),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                Err(CallFailure::NotSent(reqwest_words(error)))
+                Err(CallFailure::NotSent(reqwest_line(error)))
             }
-            Ok(Err(error)) => Err(CallFailure::Unknown(reqwest_words(error))),
+            Ok(Err(error)) => Err(CallFailure::Unknown(reqwest_line(error))),
             Err(_) => Err(CallFailure::Unknown(no_answer(call.timeout))),
         }
     }
@@ -336,7 +336,7 @@ async fn answered(response: Response, deadline: Instant) -> HttpAnswer {
     let body = match timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await {
         Ok(Ok(Some(body))) => Ok(Bytes::from(body)),
         Ok(Ok(None)) => Err(BodyCut::TooLong),
-        Ok(Err(error)) => Err(BodyCut::Broken(reqwest_words(error))),
+        Ok(Err(error)) => Err(BodyCut::Broken(reqwest_line(error))),
         Err(_) => Err(BodyCut::TooSlow),
     };
     HttpAnswer { code, retry_after, body }
@@ -366,8 +366,8 @@ impl CallerOptions {
 }
 
 /// An error and its causes in one line, without the address.
-fn reqwest_words(error: reqwest::Error) -> String {
-    words(&error.without_url())
+fn reqwest_line(error: reqwest::Error) -> String {
+    error_line(&error.without_url())
 }
 
 #[cfg(test)]

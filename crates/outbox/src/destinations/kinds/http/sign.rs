@@ -159,7 +159,7 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 }
 
 /// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
-/// time is that of the attempt, so that a late one is believed, too. Signatures by several secrets stand side by side, with
+/// time is that of the attempt, so that a late one is accepted, too. Signatures by several secrets stand side by side, with
 /// a space between them.
 fn standard(
     keys: &[hmac::Key],

@@ -20,7 +20,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, words};
+use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, error_line};
 use crate::locked;
 
 /// A connection is dropped so much sooner than the destination says.
@@ -72,7 +72,7 @@ impl Link {
             Ok(response) => return Ok(response),
             Err(lost) => lost,
         };
-        let (request, why) = (lost.take_message(), words(lost.error()));
+        let (request, why) = (lost.take_message(), error_line(lost.error()));
         Err(match request {
             _ if self.seen.is_sent() => Lost::Failed(CallFailure::Unknown(why)),
             Some(request) => Lost::Unsent(Box::new(request), why),
@@ -90,12 +90,12 @@ impl Link {
         self.seen.sent_n() < body_bytes_n as u64
     }
 
-    /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and not kept.
+    /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and dropped.
     pub(crate) async fn body(&mut self, mut body: Incoming, is_wanted: bool) -> Result<Bytes, BodyCut> {
-        let (mut kept, mut read_n) = (Vec::new(), 0);
+        let (mut read, mut read_n) = (Vec::new(), 0);
         while !body.is_end_stream() {
             let Some(frame) = drive(&mut self.connection, body.frame()).await else { break };
-            let Ok(data) = frame.map_err(|error| BodyCut::Broken(words(&error)))?.into_data() else {
+            let Ok(data) = frame.map_err(|error| BodyCut::Broken(error_line(&error)))?.into_data() else {
                 continue;
             };
             read_n += data.len();
@@ -105,12 +105,12 @@ impl Link {
             if !is_wanted {
                 continue;
             }
-            if kept.is_empty() && body.is_end_stream() {
+            if read.is_empty() && body.is_end_stream() {
                 return Ok(data);
             }
-            kept.extend_from_slice(&data);
+            read.extend_from_slice(&data);
         }
-        Ok(kept.into())
+        Ok(read.into())
     }
 
     /// True when another request may follow, after the whole answer was read. Not when the destination refused that,
@@ -158,7 +158,7 @@ fn move_bytes(connection: &mut Option<HttpConnection>, cx: &mut std::task::Conte
     }
 }
 
-/// Keeps connections between calls.
+/// The idle connections between calls.
 pub(crate) struct LinkPool {
     idle_n_max: usize,
     state: Mutex<IdleLinks>,
@@ -192,7 +192,7 @@ impl LinkPool {
         }
     }
 
-    /// Keeps a connection until `link.idle_until`.
+    /// Pools a connection until `link.idle_until`.
     pub(crate) fn put(self: &Arc<Self>, link: Link) {
         let is_late = link.idle_until <= Instant::now();
         if self.idle_n_max == 0 || is_late {
