@@ -113,7 +113,9 @@ impl Destination {
             Err(why) => return CallAnswer::Forbidden(why).into(),
         };
         match &self.client {
-            DestinationClient::Http(http) => http.send(&message, now_ms).await,
+            DestinationClient::Http(http) => {
+                http.send(&message, now_ms).await.unwrap_or_else(CallOutcome::from)
+            }
             DestinationClient::Broker(broker) => broker.send(&message).await.into(),
         }
     }

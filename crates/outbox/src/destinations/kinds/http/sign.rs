@@ -54,13 +54,13 @@ impl HmacTemplate {
             let Some((inside, after)) = tag.split_once("}}") else { break };
             if inside.trim() == "body" {
                 let before = begin.len() - tag.len() - 2;
-                pieces.extend(between(begin.get(..before).unwrap_or_default())?);
+                pieces.extend(between(begin.get(..before).unwrap_or_default())?.map(Some));
                 pieces.push(None);
                 begin = after;
             }
             rest = after;
         }
-        pieces.extend(between(begin)?);
+        pieces.extend(between(begin)?.map(Some));
         Ok(Self(pieces))
     }
 
@@ -105,9 +105,8 @@ impl HmacTemplate {
 }
 
 /// The piece before, between or behind bodies, if there is any.
-fn between(text: &str) -> Result<Option<Option<Template>>, String> {
-    let template = (!text.is_empty()).then(|| Template::parse_to_the_letter(text, Escape::Nothing));
-    Ok(template.transpose()?.map(Some))
+fn between(text: &str) -> Result<Option<Template>, String> {
+    (!text.is_empty()).then(|| Template::parse_to_the_letter(text, Escape::Nothing)).transpose()
 }
 
 /// The signatures of one destination, keyed once.
