@@ -1,4 +1,4 @@
-//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`state.rs`).
 //!
 //! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
 //! statement however many there are, and a slow destination fills its own slots and delays no other. A slot is free

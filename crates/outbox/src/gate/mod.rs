@@ -2,8 +2,6 @@
 //! many calls it bears at once (`window.rs`). Per node, in memory, by the ticks that callers pass: setting a clock opens
 //! or closes nothing.
 
-#[cfg(test)]
-mod tests;
 mod window;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -319,3 +317,6 @@ fn is_overload(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The number of calls of one destination that may be under way at once, found out call by call: one more after every
 //! round of calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
-//! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
+//! Pure: the caller passes the times. What the number means for permits and slots: `gate/mod.rs`.
 
 use std::time::Duration;
 
