@@ -28,9 +28,16 @@ pub mod traces;
 mod watch;
 mod worker;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use destinations::{
     BareCalls, DestinationError, Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing,
     parse_destination, silent_log_targets,
 };
 pub use node::{Handover, NodeCalls, Outbox, ReadyDestinations, Waker};
 pub use watch::{ClockOffset, clock_offset_ms_max};
+
+/// Locks a value of which a panic elsewhere leaves no part half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 
+use crate::locked;
 use hooklatch_contract::CallTimesView;
 use hooklatch_core::types::AttemptResult;
 
@@ -74,13 +75,9 @@ impl Meters {
 struct CallTimes(Mutex<VecDeque<u32>>);
 
 impl CallTimes {
-    fn took_ms(&self) -> MutexGuard<'_, VecDeque<u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a call that took this long, with whatever result.
     fn add(&self, took: Duration) {
-        let mut all = self.took_ms();
+        let mut all = locked(&self.0);
         if all.len() >= NEWEST_N {
             all.pop_front();
         }
@@ -89,7 +86,7 @@ impl CallTimes {
 
     /// The view of them; `None` before the first call.
     fn view(&self) -> Option<CallTimesView> {
-        let mut all: Vec<u32> = self.took_ms().iter().copied().collect();
+        let mut all: Vec<u32> = locked(&self.0).iter().copied().collect();
         all.sort_unstable();
         // The shortest time that so many of a hundred calls took no longer than.
         let within = |percent: usize| all.get((all.len() * percent).div_ceil(100).saturating_sub(1)).copied();

@@ -29,6 +29,7 @@ use tracing::warn;
 
 use crate::attempt::Stops;
 use crate::destinations::{self, Destination, DestinationError, Handshake, Handshakes, HttpDestination};
+use crate::locked;
 use crate::post::Post;
 use crate::settler::{self, Settler, Waiting, Writer};
 use crate::state::OutboxState;
@@ -61,7 +62,7 @@ struct CallTasks(Arc<OutboxState>);
 impl Drop for CallTasks {
     fn drop(&mut self) {
         self.0.is_closed.store(true, Ordering::SeqCst);
-        self.0.tasks().abort_all();
+        locked(&self.0.tasks).abort_all();
         self.0.posts.get().values().for_each(|post| post.clear());
     }
 }
@@ -303,7 +304,7 @@ const HANDSHAKES_N_MAX: usize = 64;
 
 impl NodeCalls {
     /// Connects to each destination that is called over HTTPS, all at once, and hangs up: no request is sent. Those
-    /// that are called at one place with the same certificates are one. Takes as long as `limit`, and a third of a second.
+    /// that are called at one place with one set of certificates are one. Takes as long as `limit`, and a third of a second.
     pub async fn handshakes(&self, limit: Duration) -> Handshakes {
         let (mut places, mut elsewhere_n) = (BTreeMap::<_, Vec<&Arc<Post>>>::new(), 0);
         let posts = self.posts();

@@ -7,10 +7,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::destinations::Destination;
 use crate::gate::BegunCall;
+use crate::locked;
 use crate::meters::Meters;
 use hooklatch_core::types::MessageId;
 use hooklatch_store::{LeaseWant, LeasedMessage};
@@ -22,21 +23,17 @@ pub(crate) struct CallsUnderWay(Mutex<HashMap<MessageId, u32>>);
 impl CallsUnderWay {
     /// Notes that a message is under way, under this fencing token.
     pub(crate) fn add(&self, message_id: MessageId, attempt_n: u32) {
-        self.locked().insert(message_id, attempt_n);
+        locked(&self.0).insert(message_id, attempt_n);
     }
 
     /// Forgets a message that is no longer under way.
     pub(crate) fn remove(&self, message_id: MessageId) {
-        self.locked().remove(&message_id);
+        locked(&self.0).remove(&message_id);
     }
 
     /// A copy of all of them.
     pub(crate) fn all(&self) -> HashMap<MessageId, u32> {
-        self.locked().clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<MessageId, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).clone()
     }
 }
 
@@ -56,7 +53,7 @@ pub(crate) struct Post {
     pub(crate) is_drained: AtomicBool,
     queue: Mutex<Queue>,
     pub(crate) meters: Arc<Meters>,
-    /// The same destination before a reload, while calls to it are under way: they take slots of this one.
+    /// This destination before a reload, while calls to it are under way: they take slots of this one.
     before: Mutex<Option<Arc<Post>>>,
 }
 
@@ -124,23 +121,19 @@ impl Post {
         }
     }
 
-    /// The same destination with other settings.
+    /// This destination with other settings.
     pub(crate) fn after(before: &Arc<Self>, destination: Destination) -> Self {
         before.forget_idle();
         let meters = Arc::clone(&before.meters);
         Self { meters, before: Mutex::new(Some(Arc::clone(before))), ..Self::new(destination) }
     }
 
-    fn before(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forgets the destination before a reload when this is its only owner: no task can take a slot of it any more.
     fn forget_idle(&self) {
-        let mut before = self.before();
+        let mut before = locked(&self.before);
         if let Some(one) = &*before {
             one.forget_idle();
-            if Arc::strong_count(one) == 1 && one.before().is_none() {
+            if Arc::strong_count(one) == 1 && locked(&one.before).is_none() {
                 *before = None;
             }
         }
@@ -153,7 +146,7 @@ impl Post {
 
     /// Number of slots that are taken, those of before a reload included.
     pub(crate) fn taken_n(&self) -> u32 {
-        let before_n = self.before().as_ref().map_or(0, |before| before.taken_n());
+        let before_n = locked(&self.before).as_ref().map_or(0, |before| before.taken_n());
         self.taken_n.load(Ordering::Relaxed).saturating_add(before_n)
     }
 
@@ -182,15 +175,10 @@ impl Post {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Whole at any time: a panic elsewhere cannot leave it half-changed.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has a message wait for its turn. `true`: one more task is to be started for it, and is counted.
     #[must_use]
     pub(crate) fn add(&self, work: Work) -> bool {
-        let mut queue = self.queue();
+        let mut queue = locked(&self.queue);
         queue.waiting.push_back(work);
         let is_task_wanted = queue.tasks_n < self.destination.config.concurrency_n;
         queue.tasks_n += u32::from(is_task_wanted);
@@ -199,7 +187,7 @@ impl Post {
 
     /// Returns the next message of a counted task. `None` when nothing waits: the task ends and no longer counts.
     pub(crate) fn next(&self) -> Option<Work> {
-        let mut queue = self.queue();
+        let mut queue = locked(&self.queue);
         let work = queue.waiting.pop_front();
         if work.is_none() {
             queue.tasks_n = queue.tasks_n.saturating_sub(1);
@@ -209,9 +197,9 @@ impl Post {
 
     /// Drops what waits: no task works on it any more.
     pub(crate) fn clear(&self) {
-        let waiting = std::mem::take(&mut self.queue().waiting);
+        let waiting = std::mem::take(&mut locked(&self.queue).waiting);
         drop(waiting);
-        let before = self.before().clone();
+        let before = locked(&self.before).clone();
         if let Some(before) = before {
             before.clear();
         }
@@ -288,6 +276,6 @@ mod tests {
         assert!(post.add(work(4)), "the one that found nothing has ended");
         assert!(!post.add(work(5)), "the other one works on");
         post.clear();
-        assert_eq!((post.taken_n(), next()), (0, None), "what nobody works on has no slot");
+        assert_eq!((post.taken_n(), next()), (0, None), "what no task works on has no slot");
     }
 }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
+use crate::locked;
 use crate::post::MessageSlot;
 use crate::state::OutboxState;
 use crate::timing::{PAUSE_MS, pause, wait};
@@ -48,19 +49,19 @@ pub(crate) struct Settler {
     results: mpsc::UnboundedSender<Waiting>,
     /// A clone is held for each task whose results the database does not take.
     behind: Arc<()>,
-    pub(crate) known: UnwrittenResults,
+    unwritten: UnwrittenResults,
     /// Notified when no more results follow.
     pub(crate) closing: Notify,
 }
 
 /// Results that wait for long, by message. One whose lease ended meanwhile may be claimed again before they are written:
-/// then what became of its call is known, and it is neither made again nor left to a person.
+/// then the result of its call is at hand, and it is neither made again nor left to an operator.
 #[derive(Clone, Default)]
 pub(crate) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 
-/// A result that is known until it is written.
+/// A result that is noted until it is written.
 pub(crate) struct NotedResult {
-    known: UnwrittenResults,
+    results: UnwrittenResults,
     message_id: MessageId,
     attempt_n: u32,
 }
@@ -68,18 +69,14 @@ pub(crate) struct NotedResult {
 impl UnwrittenResults {
     pub(crate) fn note(&self, settlement: &Settlement) -> NotedResult {
         let (message_id, attempt_n) = (settlement.message_id, settlement.attempt_n);
-        self.all().insert(message_id, settlement.clone());
-        NotedResult { known: self.clone(), message_id, attempt_n }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<MessageId, Settlement>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).insert(message_id, settlement.clone());
+        NotedResult { results: self.clone(), message_id, attempt_n }
     }
 }
 
 impl Drop for NotedResult {
     fn drop(&mut self) {
-        let mut all = self.known.all();
+        let mut all = locked(&self.results.0);
         if all.get(&self.message_id).is_some_and(|one| one.attempt_n == self.attempt_n) {
             all.remove(&self.message_id);
         }
@@ -93,7 +90,7 @@ impl Settler {
         let settler = Self {
             results,
             behind: Arc::default(),
-            known: UnwrittenResults::default(),
+            unwritten: UnwrittenResults::default(),
             closing: Notify::new(),
         };
         (settler, waiting)
@@ -106,8 +103,8 @@ impl Settler {
     }
 
     /// Has a settlement written that answers a claim after that of its call: it does not wait behind the earlier one.
-    pub(crate) fn settle_known(&self, settlement: Settlement, slot: MessageSlot) {
-        let noted = Some(self.known.note(&settlement));
+    pub(crate) fn settle_unwritten(&self, settlement: Settlement, slot: MessageSlot) {
+        let noted = Some(self.unwritten.note(&settlement));
         drop(self.results.send(Waiting { settlement, slot, noted }));
     }
 
@@ -119,8 +116,8 @@ impl Settler {
     /// Returns the result of an earlier call for this message, while that is not written: it counts for the claim
     /// `attempt_n`.
     pub(crate) fn unwritten_result(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
-        let known = self.known.all().get(&message_id)?.clone();
-        Some(Settlement { attempt_n, ..known })
+        let result = locked(&self.unwritten.0).get(&message_id)?.clone();
+        Some(Settlement { attempt_n, ..result })
     }
 
     /// True when results wait because the database does not take them.
@@ -131,7 +128,7 @@ impl Settler {
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
-/// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
+/// Most settlements that are written each by itself at once, besides one of those that were locked: each
 /// holds a connection, perhaps while it waits for another transaction's lock.
 const ALONE_N_MAX: usize = 2;
 /// Time after which what a batch holds, and what is queued meanwhile, is noted: much less than any lease, and than a
@@ -211,7 +208,7 @@ impl Writer {
 
     fn begin_apart(&self, one: Waiting, backlog: &mut Backlog) {
         let Waiting { settlement, slot, noted } = one;
-        let noted = noted.unwrap_or_else(|| self.shared.settler.known.note(&settlement));
+        let noted = noted.unwrap_or_else(|| self.shared.settler.unwritten.note(&settlement));
         backlog.apart.spawn(self.clone().write_apart(settlement, slot, noted));
     }
 
@@ -224,12 +221,12 @@ impl Writer {
         waiting: &mut mpsc::UnboundedReceiver<Waiting>,
         backlog: &mut Backlog,
     ) -> bool {
-        let known = &self.shared.settler.known;
+        let unwritten = &self.shared.settler.unwritten;
         let mut together = pin!(AssertUnwindSafe(self.write_together(batch)).catch_unwind());
         let mut written = timeout(NOTED_AFTER, &mut together).await.ok();
         if written.is_none() {
             for (settlement, (_, noted)) in batch.iter().zip(rest) {
-                noted.get_or_insert_with(|| known.note(settlement));
+                noted.get_or_insert_with(|| unwritten.note(settlement));
             }
         }
         loop {
@@ -245,7 +242,7 @@ impl Writer {
                     if one.noted.is_some() {
                         self.begin_apart(one, backlog);
                     } else {
-                        one.noted = Some(known.note(&one.settlement));
+                        one.noted = Some(unwritten.note(&one.settlement));
                         backlog.later.push(one);
                     }
                 }
@@ -283,7 +280,7 @@ impl Writer {
             // Operations of the store run to their end, even when no caller waits for them.
             tokio::select! {
                 () = self.write_alone(settlement.clone(), &is_refused) => {}
-                () = self.keep(&settlement, &is_refused) => {}
+                () = self.extend_lease(&settlement, &is_refused) => {}
             }
         };
         if AssertUnwindSafe(written_alone).catch_unwind().await.is_err() {
@@ -295,7 +292,7 @@ impl Writer {
     }
 
     /// Writes one result by itself, again and again while the database is away or its row or lane is locked. A result
-    /// that the database refuses is written without the destination's texts: what is known of a call must not be lost
+    /// that the database refuses is written without the destination's texts: the result of a call must not be lost
     /// because of a text. When it is refused even so, it is written again until it is taken: the call was made, and
     /// must not be made again.
     async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
@@ -346,25 +343,25 @@ impl Writer {
         }
     }
 
-    /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: no worker may take the message
+    /// Extends the lease of what waits for its lane or is refused, until it is dropped: no worker may take the message
     /// because its lease ends first. Where its own row is locked, no worker can take it either.
-    async fn keep(&self, one: &Settlement, is_refused: &AtomicBool) {
+    async fn extend_lease(&self, one: &Settlement, is_refused: &AtomicBool) {
         let (id, attempt_n) = (one.message_id, one.attempt_n);
         let lease_ms = self.shared.lease_ms();
         loop {
-            let is_kept = one.lane.is_some() || is_refused.load(Ordering::Relaxed);
+            let is_extended = one.lane.is_some() || is_refused.load(Ordering::Relaxed);
             let now_ms = self.shared.clock.steady_ms();
-            if is_kept
+            if is_extended
                 && let Err(error) = self.shared.store.message_extend(id, attempt_n, now_ms, lease_ms).await
             {
-                warn!(%error, message.id = %id, "could not prolong a lease");
+                warn!(%error, message.id = %id, "could not extend a lease");
             }
             wait(u64::try_from(lease_ms / 4).unwrap_or(PAUSE_MS.1)).await;
         }
     }
 }
 
-/// True when the same write may work later, and no other would work sooner.
+/// True when a second try may work later, and no other would work sooner.
 fn is_away(error: &StoreError) -> bool {
     matches!(
         error,
@@ -418,9 +415,9 @@ mod tests {
     fn an_unwritten_result_answers_the_next_claim() {
         let (settler, _waiting) = Settler::new();
         let id = MessageId::from_column(7);
-        let noted = settler.known.note(&done(7, 1));
-        let known = settler.unwritten_result(id, 4).expect("its call was made");
-        assert_eq!((known.attempt_n, known.to, known.http_status), (4, SettleTo::Done, Some(200)));
+        let noted = settler.unwritten.note(&done(7, 1));
+        let result = settler.unwritten_result(id, 4).expect("its call was made");
+        assert_eq!((result.attempt_n, result.to, result.http_status), (4, SettleTo::Done, Some(200)));
         assert!(settler.unwritten_result(MessageId::from_column(8), 1).is_none());
         drop(noted);
         assert!(settler.unwritten_result(id, 5).is_none(), "it is written");
@@ -429,8 +426,8 @@ mod tests {
     #[test]
     fn an_earlier_result_that_is_written_late_does_not_hide_the_later_one() {
         let (settler, _waiting) = Settler::new();
-        let earlier = settler.known.note(&done(7, 1));
-        let later = settler.known.note(&done(7, 2));
+        let earlier = settler.unwritten.note(&done(7, 1));
+        let later = settler.unwritten.note(&done(7, 2));
         drop(earlier);
         assert!(settler.unwritten_result(MessageId::from_column(7), 3).is_some());
         drop(later);

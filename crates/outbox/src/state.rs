@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use crate::attempt::{Attempt, Stops};
 use crate::gate::BegunCall;
+use crate::locked;
 use crate::post::{CallsUnderWay, MessageSlot, Post, Work};
 use crate::settler::Settler;
 use crate::timing::DueTimes;
@@ -56,10 +57,6 @@ pub(crate) struct OutboxState {
 }
 
 impl OutboxState {
-    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A name for the claims of one look, different from those of any other.
     pub(crate) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
@@ -126,13 +123,13 @@ impl OutboxState {
         }
     }
 
-    /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set forward
+    /// Extends every lease of this node: they would end, though no time has passed, because our clock was set forward
     /// and gives the database the time.
     pub(crate) async fn extend_all(&self) -> Result<(), StoreError> {
         let under_way = self.under_way.all();
         warn!(
             messages_n = under_way.len(),
-            "clock was set forward; the leases of calls under way are prolonged"
+            "clock was set forward; the leases of calls under way are extended"
         );
         for (message_id, attempt_n) in under_way {
             let now_ms = self.clock.steady_ms();
@@ -156,15 +153,15 @@ impl OutboxState {
         let post = Arc::clone(&slot.post);
         let is_noted = !self.store.is_own_clock();
         let slot = slot.occupied_by(&message, is_noted.then_some(&self.under_way));
-        if let Some(known) = self.settler.unwritten_result(message.message_id, message.attempt_n) {
-            self.settler.settle_known(known, slot);
+        if let Some(unwritten) = self.settler.unwritten_result(message.message_id, message.attempt_n) {
+            self.settler.settle_unwritten(unwritten, slot);
             return;
         }
         self.propagate(&mut message);
         // Now, not when the task makes the call: the next look must not count this call's place as free.
         let begun = post.destination.gate.started();
         if post.add(Work { message, begun, slot }) {
-            let mut tasks = self.tasks();
+            let mut tasks = locked(&self.tasks);
             // Those that have ended.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(Arc::clone(self).serve(post, stops.clone()));
@@ -212,7 +209,7 @@ impl OutboxState {
                     over.notify_one();
                     made
                 };
-                tokio::join!(made, self.keep(beat_ms, message, &over)).0
+                tokio::join!(made, self.extend_lease(beat_ms, message, &over)).0
             }
         };
         drop(turn);
@@ -226,10 +223,10 @@ impl OutboxState {
         settlement
     }
 
-    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lost lease does not stop the call:
+    /// Extends the lease until its call is `over`, where calls may outlast it. A lost lease does not stop the call:
     /// its settlement will be fenced. What is being written is awaited to its end: a cancelled statement could leave a
     /// connection in the middle of it.
-    async fn keep(&self, beat_ms: u64, message: &LeasedMessage, over: &Notify) {
+    async fn extend_lease(&self, beat_ms: u64, message: &LeasedMessage, over: &Notify) {
         while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
             let (id, now_ms) = (message.message_id, self.clock.steady_ms());
             match self.store.message_extend(id, message.attempt_n, now_ms, self.lease_ms()).await {
@@ -244,7 +241,7 @@ impl OutboxState {
                     return;
                 }
                 Err(error) => {
-                    warn!(%error, message.id = %message.message_id, "could not prolong a lease; trying again");
+                    warn!(%error, message.id = %message.message_id, "could not extend a lease; trying again");
                 }
             }
         }

@@ -2,11 +2,12 @@
 //! itself has put back, which no other source has.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::locked;
 use hooklatch_core::stop::pass;
 
 /// Upper bound of the first wait after a failure, and of any.
@@ -47,14 +48,10 @@ pub(crate) struct DueTimes {
 }
 
 impl DueTimes {
-    fn at_ms(&self) -> MutexGuard<'_, BTreeSet<i64>> {
-        self.at_ms.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Remembers when a message is due that was just put back: as long from now as it was put back for, which is no
     /// earlier than the database will have it.
     pub(crate) fn remember(&self, now_ms: i64, put_back_for_ms: i64) {
-        let mut at_ms = self.at_ms();
+        let mut at_ms = locked(&self.at_ms);
         at_ms.insert(now_ms.saturating_add(put_back_for_ms).saturating_add(ROUNDED_MS));
         if at_ms.len() > DUE_TIMES_N_MAX {
             at_ms.pop_last();
@@ -65,12 +62,12 @@ impl DueTimes {
 
     /// Returns how long until the next of those is due.
     pub(crate) fn next_in_ms(&self, now_ms: i64) -> Option<i64> {
-        self.at_ms().first().map(|at_ms| at_ms.saturating_sub(now_ms))
+        locked(&self.at_ms).first().map(|at_ms| at_ms.saturating_sub(now_ms))
     }
 
     /// Forgets what is due by now: it is looked for.
     pub(crate) fn forget_until(&self, now_ms: i64) {
-        let mut at_ms = self.at_ms();
+        let mut at_ms = locked(&self.at_ms);
         *at_ms = at_ms.split_off(&now_ms.saturating_add(1));
     }
 }
@@ -131,7 +128,7 @@ mod tests {
         for n in 0..=DUE_TIMES_N_MAX {
             due.remember(0, i64::try_from(n).unwrap());
         }
-        assert_eq!(due.at_ms().len(), DUE_TIMES_N_MAX);
+        assert_eq!(locked(&due.at_ms).len(), DUE_TIMES_N_MAX);
         assert_eq!(due.next_in_ms(0), Some(ROUNDED_MS), "the soonest is still there");
         due.remember(i64::MAX, i64::MAX);
         due.remember(0, i64::MIN);

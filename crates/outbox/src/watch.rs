@@ -19,7 +19,7 @@ const WATCH_MS: u64 = 30_000;
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 
 /// Returns how far our clock may be from the database's. The database's clock alone decides leases, due times and
-/// `query.after_ms`; signed times, the ages that people see and what a lock step of old and new versions would do to
+/// `query.after_ms`; signed times, the ages that operators see and what a lock step of old and new versions would do to
 /// leases go by ours. So it is a lease, and never more than two minutes. Milliseconds.
 pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
     i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)

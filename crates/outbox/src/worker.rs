@@ -1,4 +1,4 @@
-//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`state.rs`).
 //!
 //! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
 //! statement however many there are, and a slow destination fills its own slots and delays no other. A slot is free
@@ -84,7 +84,7 @@ impl Worker {
         let (mut is_look_due, mut may_be_more) = (true, false);
         let mut next_look = Instant::now();
         while !stopping.is_set() {
-            // What is known must be written before more is taken: a lease of ours that ended meanwhile would
+            // Results must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.look_at(next_look) <= Instant::now() {
                 // Once they are written, slots are free that may find more.
@@ -176,7 +176,7 @@ impl Worker {
         leased
     }
 
-    /// Keeps what is under way when our clock is set forward, where that clock gives the database the time.
+    /// Extends the leases of what is under way when our clock is set forward, where that clock gives the database the time.
     async fn notice_clock(&mut self) -> Result<(), StoreError> {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());
@@ -204,7 +204,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The earlier of `next_look` and of when something is known to be due or to be let through; after a failure, not
+    /// The earlier of `next_look` and of when something is due or to be let through; after a failure, not
     /// before its pause is over.
     fn look_at(&self, next_look: Instant) -> Instant {
         if self.failures_n > 0 {

@@ -1,15 +1,16 @@
-//! The part that all kinds but HTTP share: one connection, made when it is first needed, kept while it works and made
+//! The part that all kinds but HTTP share: one connection, made when it is first needed, used while it works and made
 //! anew after it did not; and one time limit for everything. A kind brings its [`BrokerProtocol`].
 //!
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use super::{CONNECTION_AGE_MAX, ClientSettings, DestinationClient, DestinationError};
+use crate::locked;
 use crate::policy::CallAnswer;
 use hooklatch_core::config::UnknownPolicy;
 use hooklatch_store::LeasedMessage;
@@ -17,7 +18,7 @@ use hooklatch_store::LeasedMessage;
 /// Longest idle time of a connection. Destinations and what is between drop them after a while, some without a word, and
 /// then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
-/// Longest words kept of an error, in characters.
+/// Longest text of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// Sends one message, once.
@@ -28,6 +29,9 @@ pub(crate) trait Broker: Send + Sync {
         message: &'a LeasedMessage,
     ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send + 'a>>;
 }
+
+/// Nothing when the destination has the message, else its answer.
+pub(crate) type Published = Result<(), CallAnswer>;
 
 /// One protocol: it connects and publishes, and tries neither twice.
 pub(crate) trait BrokerProtocol: Send + Sync {
@@ -58,7 +62,7 @@ pub(crate) trait BrokerProtocol: Send + Sync {
         connection: &Self::Connection,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> impl Future<Output = Result<(), CallAnswer>> + Send;
+    ) -> impl Future<Output = Published> + Send;
 }
 
 /// One destination and the connection to it.
@@ -80,12 +84,8 @@ struct Current<C> {
 }
 
 impl<P: BrokerProtocol> BrokerConnection<P> {
-    fn current(&self) -> MutexGuard<'_, Option<Current<P::Connection>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn living(&self) -> Option<Arc<P::Connection>> {
-        let mut current = self.current();
+        let mut current = locked(&self.current);
         let current = current.as_mut().filter(|current| {
             P::is_alive(&current.connection)
                 && current.used_at.elapsed() <= self.idle_max
@@ -104,13 +104,14 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
             return Ok(living);
         }
         let (connection, now) = (Arc::new(self.protocol.connect().await?), Instant::now());
-        *self.current() = Some(Current { connection: Arc::clone(&connection), made_at: now, used_at: now });
+        *locked(&self.current) =
+            Some(Current { connection: Arc::clone(&connection), made_at: now, used_at: now });
         Ok(connection)
     }
 
     /// Discards this connection, and no newer one.
     fn discard(&self, failed: &Arc<P::Connection>) {
-        self.current().take_if(|current| Arc::ptr_eq(&current.connection, failed));
+        locked(&self.current).take_if(|current| Arc::ptr_eq(&current.connection, failed));
     }
 
     async fn send_once(&self, message: &LeasedMessage) -> CallAnswer {
@@ -164,8 +165,8 @@ pub(crate) fn connect<P: BrokerProtocol + 'static>(
     })))
 }
 
-/// The words of a library's error, in one line that is not too long.
-pub(crate) fn words(error: &dyn std::fmt::Display) -> String {
+/// The text of a library's error, in one line that is not too long.
+pub(crate) fn error_line(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
 }

@@ -21,17 +21,17 @@ use hooklatch_store::LeasedMessage;
 pub(crate) struct Times {
     /// Longest time from connecting to the last byte of a call. Milliseconds, from 1.
     pub(crate) timeout_ms: u64,
-    /// The same for a question; a question and a call fit into one lease. Milliseconds, from 1.
+    /// Longest time of a question; a question and a call fit into one lease. Milliseconds, from 1.
     pub(crate) ask_timeout_ms: u64,
     /// The time that must be left of the lease after a call. Milliseconds.
     pub(crate) margin_ms: u64,
-    /// Time after which a lease is prolonged while a call is under way. Milliseconds; `None`: never, because the call
+    /// Time after which a lease is extended while a call is under way. Milliseconds; `None`: never, because the call
     /// fits into it.
     pub(crate) beat_ms: Option<u64>,
 }
 
 impl Times {
-    /// Keeps a call, and a question before it, inside the lease, whatever was configured.
+    /// Fits a call, and a question before it, into the lease, whatever was configured.
     pub(crate) fn within(lease_ms: u64, timeout_ms: u64) -> Self {
         let margin_ms = lease_ms / 20;
         let timeout_ms = timeout_ms.min(lease_ms - 2 * margin_ms).max(1);
@@ -40,7 +40,7 @@ impl Times {
         Self { timeout_ms, ask_timeout_ms, margin_ms, beat_ms: None }
     }
 
-    /// Times of calls that may outlast the lease, which is prolonged four times in its length.
+    /// Times of calls that may outlast the lease, which is extended four times in its length.
     pub(crate) fn with_heartbeat(lease_ms: u64, timeout_ms: u64) -> Self {
         let within = Self::within(lease_ms, timeout_ms);
         Self { timeout_ms: timeout_ms.max(1), beat_ms: Some((lease_ms / 4).max(1)), ..within }
@@ -113,7 +113,9 @@ impl Destination {
             Err(why) => return CallAnswer::Forbidden(why).into(),
         };
         match &self.client {
-            DestinationClient::Http(http) => http.send(&message, now_ms).await,
+            DestinationClient::Http(http) => {
+                http.send(&message, now_ms).await.unwrap_or_else(CallOutcome::from)
+            }
             DestinationClient::Broker(broker) => broker.send(&message).await.into(),
         }
     }

@@ -1,4 +1,4 @@
-//! The envelope of a body on its way: `CloudEvents`, or the body as it is; and what is known of a message, for the
+//! The envelope of a body on its way: `CloudEvents`, or the body as it is; and the facts of a message, for the
 //! headers of destinations that have some.
 //!
 //! Everything here follows from the stored message alone, so every attempt sends the same bytes.

@@ -80,7 +80,7 @@ pub(crate) enum DestinationClient {
 pub(crate) struct CallOutcome {
     /// The answer that the policy judges.
     pub(crate) answer: CallAnswer,
-    /// The piece of the answer that is kept, when the destination keeps any.
+    /// The piece of the answer that is stored, where the destination has `capture`.
     pub(crate) response: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl From<CallAnswer> for CallOutcome {
     }
 }
 
-/// The destination's word about an earlier attempt.
+/// The destination's answer about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The effect is there.
@@ -104,7 +104,7 @@ pub(crate) enum Asked {
 /// The result of connecting to a destination without sending anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeEnd {
-    /// Both sides believe each other, as far as can be seen without a request.
+    /// Both sides trust each other, as far as can be seen without a request.
     Well {
         /// End of its certificate's validity, unless it cannot be read. Unix seconds.
         not_after_s: Option<i64>,
@@ -113,9 +113,9 @@ pub enum HandshakeEnd {
     Unreached(String),
     /// It was not done in this time. Milliseconds.
     Silent(u64),
-    /// We do not believe its certificate.
+    /// We do not trust its certificate.
     NotBelieved(String),
-    /// It does not believe ours, or will not have a connection without one.
+    /// It does not trust ours, or will not have a connection without one.
     NotTaken(String),
     /// What it speaks is not TLS of our versions.
     NoTls(String),

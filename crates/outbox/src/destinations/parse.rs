@@ -17,9 +17,9 @@ const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 20, age_max_ms: 79_200_000 };
 /// Longest `Retry-After` that is honoured unless it is configured. Milliseconds.
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
-/// Most calls at once unless it is configured, where nothing or a person decides about what is under way.
+/// Most calls at once unless it is configured, where nothing or an operator decides about what is under way.
 const CONCURRENCY_N: u32 = 8;
-/// The same where the destination's answers decide how many there are.
+/// Most calls at once where the destination's answers decide how many there are.
 const CONCURRENCY_N_ADAPTIVE: u32 = 64;
 
 /// One destination; what is wrong with it is recorded.
@@ -72,7 +72,7 @@ fn kind_of(url: &str) -> Option<&'static DestinationKind> {
 }
 
 /// Takes the keys of all kinds but the one that the url names, and records those that are there. Without such a url
-/// HTTP's are left, and nothing is recorded: it is not known what fits.
+/// HTTP's are left, and nothing is recorded: what fits is unknown.
 fn misfits(table: &mut Table<'_>, named: Option<&DestinationKind>) {
     let [http, ..] = &KINDS;
     let parsed_name = named.unwrap_or(http).name;
@@ -145,7 +145,7 @@ fn fit_together([url, query, heartbeat]: &[Option<Field<'_>>; 3], config: &Desti
 fn concurrency(table: &mut Table<'_>, unknown: &UnknownPolicy) -> (u32, bool) {
     let adaptive = table.get("adaptive").unwrap_or(true);
     let configured = table.number("concurrency_n", 1..=1_000);
-    // What a dead node had under way is a person's to decide with `hold`: no more of it than is configured.
+    // What a dead node had under way is an operator's to decide with `hold`: no more of it than is configured.
     let may_be_many = adaptive && *unknown != UnknownPolicy::Hold;
     (configured.unwrap_or(if may_be_many { CONCURRENCY_N_ADAPTIVE } else { CONCURRENCY_N }), adaptive)
 }

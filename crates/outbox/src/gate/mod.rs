@@ -2,16 +2,15 @@
 //! many calls it bears at once (`window.rs`). Per node, in memory, by the ticks that callers pass: setting a clock opens
 //! or closes nothing.
 
-#[cfg(test)]
-mod tests;
 mod window;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{info, warn};
 
+use crate::locked;
 use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
 use hooklatch_core::types::{AttemptResult, Name};
 use window::Window;
@@ -41,7 +40,7 @@ pub(crate) struct CallGate {
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(crate) calls: Semaphore,
-    /// Slots for each permit when calls are quick. With `hold` it is 1: a person has to decide about every
+    /// Slots for each permit when calls are quick. With `hold` it is 1: an operator has to decide about every
     /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
     ahead: u32,
 }
@@ -95,7 +94,7 @@ pub(crate) struct BegunCall(Option<Arc<Mutex<GateState>>>);
 impl Drop for BegunCall {
     fn drop(&mut self) {
         if let Some(state) = &self.0 {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = locked(state);
             (state.is_probing, state.is_probe_offered) = (false, false);
         }
     }
@@ -118,8 +117,7 @@ impl CallGate {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, GateState> {
-        // Plain numbers: a panic elsewhere cannot leave them half-written.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns how many slots there are: as many as calls may be under way, and more where calls are
@@ -297,7 +295,7 @@ impl CallGate {
         }
     }
 
-    /// Keeps the gauges up to date, and does nothing while they are.
+    /// Updates the gauges, where anything has changed.
     fn publish_gauges(&self, state: &mut GateState) {
         let (is_open, concurrency_n) = (state.probe_at_ms.is_some(), state.window.n());
         let (published_open, published_n) = state.published;
@@ -319,3 +317,6 @@ fn is_overload(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,7 @@ fn a_breaker_opens_after_failures_in_a_row_and_probes_with_one_call() {
     let probe = gate.started();
     gate.ended(AttemptResult::Refused, None, Some(Duration::ZERO), 2_400);
     drop(probe);
-    assert_eq!(gate.allowed_n(8, 2_400), 8, "whoever refuses is there");
+    assert_eq!(gate.allowed_n(8, 2_400), 8, "a refusal is an answer");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_gate_returns_when_more_calls_may_start() {
     assert_eq!(gate.allowed_n(500, 1_000_060), 6);
     start(&gate, 6);
     assert_eq!(gate.allowed_n(0, 1_000_060), 0);
-    assert_eq!(gate.opens_in_ms(1_000_060), None, "nobody waits for the rate");
+    assert_eq!(gate.opens_in_ms(1_000_060), None, "no call waits for the rate");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn no_second_look_follows_when_nothing_was_there() {
 #[test]
 fn there_are_more_slots_than_calls_only_while_calls_are_quick() {
     let gate = gate(0, 0);
-    assert_eq!(gate.slots_n(), 4, "nobody knows yet");
+    assert_eq!(gate.slots_n(), 4, "no call has ended yet");
     gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(2)), 1_000);
     assert_eq!(gate.slots_n(), 16);
     gate.ended(AttemptResult::Unknown, None, Some(Duration::from_secs(10)), 1_000);

@@ -1,7 +1,7 @@
 //! The number of calls of one destination that may be under way at once, found out call by call: one more after every
 //! round of calls that went well and needed all there were, half after a sign that the destination has too many.
 //!
-//! Pure: the caller brings the times. What the number means for permits and slots: `call_gate.rs`.
+//! Pure: the caller passes the times. What the number means for permits and slots: `gate/mod.rs`.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ mod tests {
         for _ in 0..1_000 {
             window.went_well(Duration::from_millis(100), now_ms);
         }
-        assert_eq!(window.n(), 18, "nobody needed more");
+        assert_eq!(window.n(), 18, "no call needed more");
         rounds(&mut window, 100, 100, now_ms);
         assert_eq!(window.n(), 64);
     }

@@ -51,7 +51,7 @@ impl Facts {
     }
 }
 
-/// Answer of a destination to one call, or what is known without one.
+/// Answer of a destination to one call, or how the call failed without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallAnswer {
     /// An HTTP status, by which the answer is judged.
@@ -269,8 +269,8 @@ pub(crate) fn result_of(answer: &CallAnswer, config: &DestinationConfig) -> Atte
     }
 }
 
-/// True when a call may have taken effect that ended so: where a key protects from nothing, it is not repeated without a
-/// person. A refusal counts, because a destination may fail in the middle of its work.
+/// True when a call that ended so may have taken effect: where a key protects from nothing, it is not repeated without
+/// an operator's decision. A refusal counts, because a destination may fail in the middle of its work.
 pub(crate) fn may_have_acted(answer: &CallAnswer, config: &DestinationConfig) -> bool {
     let is_open = |meaning| matches!(meaning, StatusMeaning::Unknown | StatusMeaning::Dead);
     match answer {

@@ -249,7 +249,7 @@ fn nothing_leaves_while_the_outcome_or_the_key_is_in_doubt() {
         check(policy.clone(), facts(1), NOW, "send");
         check(policy.clone(), facts(1), expired - 1, "send");
         check(policy.clone(), facts(1), expired, "hold");
-        check(policy.clone(), facts(21), NOW, "send"); // revived by a person
+        check(policy.clone(), facts(21), NOW, "send"); // revived by an operator
     }
     for doubt in [unknown, Facts { attempt_n: 20, ..unknown }] {
         check(UnknownPolicy::Retry, doubt, NOW, "send");

@@ -226,7 +226,7 @@ struct Collector {
 struct NotTaken {
     /// The reason, in words without addresses or secrets.
     why: String,
-    /// True when the same may be taken later.
+    /// True when the collector may take it later.
     is_for_now: bool,
     /// Time for which it wants no requests.
     retry_after: Option<Duration>,

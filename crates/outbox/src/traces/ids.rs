@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use hooklatch_core::types::{MessageId, Name, SpanContext};
 
-/// Words that every digest begins with. Another version of them would be another trace for the same event.
+/// Bytes that every digest begins with. Another version of them would be another trace for the same event.
 const OF_EVENT: &[u8] = b"hooklatch trace 1\0";
 const OF_SPAN: &[u8] = b"hooklatch span 1\0";
 /// Number of values that the bytes may have that decide whether a trace is recorded.
@@ -15,7 +15,7 @@ const VALUES_N: f64 = 4_294_967_296.0;
 /// Computes the ids of one installation.
 #[derive(Debug, Clone)]
 pub(crate) struct TraceIds {
-    /// The digest so far: it is the same for all events.
+    /// The digest so far, which all events share.
     begun: Sha256,
     /// The part of all traces that is recorded: 0 for none to 1 for all.
     ratio: f64,

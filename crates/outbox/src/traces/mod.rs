@@ -28,7 +28,7 @@ use uuid::Uuid;
 #[cfg(feature = "otel")]
 pub use exporter::SpanExporter;
 use hooklatch_core::config::TracingConfig;
-use hooklatch_core::types::{Clock, EventKey, Name, Outcome, SpanContext};
+use hooklatch_core::types::{Clock, EventKey, Name, SpanContext};
 use hooklatch_store::LeasedMessage;
 use ids::{EventTrace, TraceIds};
 pub use record::{AdmissionTimes, AdmittedRequest, CommitSpan, HandlerRun};
@@ -164,18 +164,27 @@ pub struct RequestTrace {
 }
 
 impl RequestTrace {
-    /// Records that a request was admitted, if any of its events is recorded. The values are moved; where all events
-    /// are recorded it allocates nothing but its place in the queue.
+    /// Records that a request was admitted, if any of its events is recorded. The values are moved.
     pub fn admitted(self, mut request: AdmittedRequest) {
         let provider = request.provider.clone();
         let is_recorded = |event_id: &str| self.tracer.ids.recorded(&provider, event_id, 0).is_some();
         let events_n = request.events.len();
-        let recorded_n = request.events.iter().filter(|(id, _)| is_recorded(id)).count();
-        if recorded_n == 0 {
+        let ids = request.events.iter().map(|(event_id, _)| event_id).enumerate();
+        let recorded: Vec<usize> = ids.filter(|(_, id)| is_recorded(id)).map(|(n, _)| n).collect();
+        if recorded.is_empty() {
             return;
         }
-        if recorded_n < events_n {
-            retain(&mut request.events, &mut request.times.runs, is_recorded);
+        // The queue is bounded in spans, and must not hold what makes none.
+        if recorded.len() < events_n {
+            let (mut all, place) = (0.., |n| recorded.binary_search(&n).ok());
+            request.events.retain(|_| all.next().and_then(place).is_some());
+            request.times.runs.retain_mut(|run| {
+                let place = place(run.event_n);
+                run.event_n = place.unwrap_or_default();
+                place.is_some()
+            });
+            request.events.shrink_to_fit();
+            request.times.runs.shrink_to_fit();
         }
         if events_n > 1 {
             request.event_type = None;
@@ -184,28 +193,6 @@ impl RequestTrace {
         let span = RequestSpan { request, began: self.began, ended: Instant::now(), inbound: self.inbound };
         self.tracer.queue.push(SpanRecord::Request(span), spans_n);
     }
-}
-
-/// Leaves out the other events, with what ran for them: the queue is bounded in spans, and must not hold what makes none.
-fn retain(
-    events: &mut Vec<(String, Outcome)>,
-    runs: &mut Vec<HandlerRun>,
-    is_recorded: impl Fn(&str) -> bool,
-) {
-    let (mut places, mut recorded_n) = (Vec::with_capacity(events.len()), 0);
-    events.retain(|(event_id, _)| {
-        let is_recorded = is_recorded(event_id);
-        places.push(is_recorded.then_some(recorded_n));
-        recorded_n += usize::from(is_recorded);
-        is_recorded
-    });
-    runs.retain_mut(|run| {
-        let place = places.get(run.event_n).copied().flatten();
-        run.event_n = place.unwrap_or_default();
-        place.is_some()
-    });
-    events.shrink_to_fit();
-    runs.shrink_to_fit();
 }
 
 /// The exporter of a program that was built without the feature `otel`: there is none, and a configuration that asks for

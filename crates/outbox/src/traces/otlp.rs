@@ -19,8 +19,8 @@ use hooklatch_core::types::{Name, Outcome, SpanContext};
 /// The version of the semantic conventions that the names are of.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// Flags of a span and of a link: that it is recorded, that it is known whether its parent is of another process, and
-/// that it is.
+/// Flags of a span and of a link: that it is recorded, that it has the next flag, and that its parent is of
+/// another process.
 const SAMPLED: u32 = 0x001;
 const KNOWN_WHERE: u32 = 0x100;
 const ELSEWHERE: u32 = 0x200;

@@ -148,7 +148,7 @@ pub(crate) struct AttemptSpan {
     pub(crate) result: AttemptResult,
     /// The state that the message has now: `done`, `ready`, `dead` or `held`.
     pub(crate) next: &'static str,
-    /// The server that was called over HTTP, where that is known.
+    /// The server that was called over HTTP, if any.
     pub(crate) server: Option<HttpServer>,
     /// Method of the call; `None` where the destination is not called over HTTP.
     pub(crate) method: Option<String>,

@@ -60,7 +60,7 @@ mod client {
     use tracing::{Dispatch, Metadata, Subscriber, span};
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, error_line};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::UnknownPolicy;
@@ -156,12 +156,7 @@ mod client {
             Ok(Cluster { client, partitions })
         }
 
-        async fn publish(
-            &self,
-            cluster: &Self::Connection,
-            message: &LeasedMessage,
-            _deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+        async fn publish(&self, cluster: &Cluster, message: &LeasedMessage, _: Instant) -> Published {
             let n = partition_of(&message.idempotency_key, cluster.partitions.len());
             let (partition, cell) = cluster
                 .partitions
@@ -249,7 +244,7 @@ mod client {
     /// The error text of the one try, without the library's words about retries, which are never made.
     fn error_text(error: &Error) -> String {
         let text = error.to_string();
-        words(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))
+        error_line(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))
     }
 
     /// The library wraps the error of the one try in words about retries: there are none.
@@ -275,7 +270,7 @@ mod client {
 
     /// What the broker answered; only the name of its error is used, because the library's text repeats the request.
     pub(crate) fn refused(error: ProtocolError) -> CallAnswer {
-        let why = words(&error);
+        let why = error_line(&error);
         match error {
             ProtocolError::MessageTooLarge
             | ProtocolError::RecordListTooLarge

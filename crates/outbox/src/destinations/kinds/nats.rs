@@ -48,10 +48,9 @@ mod client {
     use tokio::time::Instant;
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, error_line};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
-    use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
 
     /// The stream's `max_msg_size` is exceeded: no later attempt can end better.
@@ -72,8 +71,7 @@ mod client {
     /// A subject, and where the servers are.
     pub(crate) struct NatsProtocol {
         address: ServerAddr,
-        user: Option<Secret>,
-        password: Option<Secret>,
+        options: ConnectOptions,
         subject: String,
         timeout: Duration,
         key_valid_for: Duration,
@@ -82,20 +80,6 @@ mod client {
     }
 
     impl NatsProtocol {
-        fn options(&self) -> ConnectOptions {
-            // A client that reconnects after a long time would send what it still holds, long after the attempt was
-            // settled. One try, and then a new client is made for the next attempt.
-            let options =
-                ConnectOptions::new().name("hooklatch").connection_timeout(self.timeout).max_reconnects(1);
-            match (&self.user, &self.password) {
-                (Some(user), Some(password)) => {
-                    options.user_and_password(user.reveal().to_owned(), password.reveal().to_owned())
-                }
-                (Some(token), None) => options.token(token.reveal().to_owned()),
-                (None, _) => options,
-            }
-        }
-
         /// Warns, once, of a stream that forgets ids sooner than they are used: it would take a late copy for new.
         /// A server that does not let us look is not asked again.
         async fn look_at_window(&self, context: &Context) {
@@ -130,7 +114,7 @@ mod client {
         }
 
         fn failed(&self, error: &PublishError) -> CallAnswer {
-            let why = words(error);
+            let why = error_line(error);
             match error.kind() {
                 PublishErrorKind::StreamNotFound => {
                     CallAnswer::NotNow(format!("no stream takes the subject `{}`", self.subject))
@@ -168,16 +152,25 @@ mod client {
             let target = &settings.config.target;
             let no_url = || "it is not a NATS url".to_owned();
             let mut url = reqwest::Url::parse(target.url().reveal()).map_err(|_| no_url())?;
-            let decoded = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy());
+            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
             let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded);
             let password = url.password().map(decoded);
             // The library would take the address for harmless and might show it.
             let is_bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
             let address = ServerAddr::from_url(url).ok().filter(|_| is_bare);
+            // A client that reconnects after a long time would send what it still holds, long after the attempt was
+            // settled. One try, and then a new client is made for the next attempt.
+            let options = ConnectOptions::new()
+                .name("hooklatch")
+                .connection_timeout(settings.timeout)
+                .max_reconnects(1);
             Ok(Self {
                 address: address.ok_or_else(no_url)?,
-                user,
-                password,
+                options: match (user, password) {
+                    (Some(user), Some(password)) => options.user_and_password(user, password),
+                    (Some(token), None) => options.token(token),
+                    (None, _) => options,
+                },
                 subject: target.text("subject").to_owned(),
                 timeout: settings.timeout,
                 key_valid_for: Duration::from_millis(settings.config.key_valid_for_ms),
@@ -186,7 +179,12 @@ mod client {
         }
 
         async fn connect(&self) -> Result<Self::Connection, String> {
-            let client = self.options().connect(self.address.clone()).await.map_err(|error| words(&error))?;
+            let client = self
+                .options
+                .clone()
+                .connect(self.address.clone())
+                .await
+                .map_err(|error| error_line(&error))?;
             let context =
                 ContextBuilder::new().timeout(self.timeout).ack_timeout(self.timeout).build(client.clone());
             self.look_at_window(&context).await;
@@ -201,13 +199,13 @@ mod client {
             &self,
             (_, context): &Self::Connection,
             message: &LeasedMessage,
-            _deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+            _: Instant,
+        ) -> Published {
             let headers = Self::headers(message).map_err(CallAnswer::Forbidden)?;
             let publish = context.publish_with_headers(self.subject.clone(), headers, message.body.clone());
             let acknowledged = publish.await.map_err(|error| match error.kind() {
                 // The message is still here: the client that would have taken it is gone.
-                PublishErrorKind::Other => CallAnswer::NotSent(words(&error)),
+                PublishErrorKind::Other => CallAnswer::NotSent(error_line(&error)),
                 _ => self.failed(&error),
             })?;
             acknowledged.await.map(drop).map_err(|error| self.failed(&error))

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BROKER, DestinationKind, KeyRule};
 use crate::destinations::ClientSettings;
-use crate::destinations::broker::{self, BrokerProtocol, words};
+use crate::destinations::broker::{self, BrokerProtocol, Published, error_line};
 use crate::destinations::envelope::content_type;
 use crate::policy::CallAnswer;
 use hooklatch_store::LeasedMessage;
@@ -31,7 +31,7 @@ pub(crate) const POSTGRES_TABLE: DestinationKind = DestinationKind {
     ..BROKER
 };
 
-/// One or two identifiers. They are quoted where they are used; this keeps surprises out all the same.
+/// One or two identifiers. They are quoted where they are used; this is a second guard.
 fn is_table(text: &str) -> bool {
     let is_identifier = |part: &str| {
         (1..=63).contains(&part.len())
@@ -72,16 +72,16 @@ impl BrokerProtocol for PostgresTableProtocol {
     }
 
     async fn connect(&self) -> Result<Self::Connection, String> {
-        let connection = self.options.connect().await.map_err(|error| words(&error))?;
+        let connection = self.options.connect().await.map_err(|error| error_line(&error))?;
         Ok(Mutex::new(Some(connection)))
     }
 
     async fn publish(
         &self,
-        shared: &Self::Connection,
+        shared: &Mutex<Option<PgConnection>>,
         message: &LeasedMessage,
         deadline: Instant,
-    ) -> Result<(), CallAnswer> {
+    ) -> Published {
         // A call that still waits for a turn at the deadline has sent nothing.
         let mut held = timeout_at(deadline, shared.lock())
             .await
@@ -102,11 +102,7 @@ impl PostgresTableProtocol {
     /// A pooler in transaction mode gives each transaction another session of the server. A statement that was
     /// prepared by its name would be whatever another client has prepared under that name there: the insert into
     /// another destination's table. In one transaction the statement without a name is our own.
-    async fn insert(
-        &self,
-        connection: &mut PgConnection,
-        message: &LeasedMessage,
-    ) -> (Result<(), CallAnswer>, bool) {
+    async fn insert(&self, connection: &mut PgConnection, message: &LeasedMessage) -> (Published, bool) {
         let mut transaction = match connection.begin().await {
             Ok(transaction) => transaction,
             Err(error) => return (Err(not_committed(&error)), false),
@@ -147,10 +143,10 @@ fn not_committed(error: &sqlx::Error) -> CallAnswer {
 
 fn failed(error: &sqlx::Error) -> CallAnswer {
     let Some(said) = error.as_database_error() else {
-        return CallAnswer::Unknown(words(error));
+        return CallAnswer::Unknown(error_line(error));
     };
     // The primary message alone: details may quote the row.
-    let (why, code) = (words(&said.message()), said.code().unwrap_or_default());
+    let (why, code) = (error_line(&said.message()), said.code().unwrap_or_default());
     match code.as_ref() {
         "42P01" | "42703" | "42P10" | "3F000" => {
             let remedy = "create the table as docs/destinations.md says";

@@ -31,7 +31,7 @@ fn is_short(text: &str) -> bool {
 
 #[cfg(feature = "rabbitmq")]
 mod client {
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::Mutex;
 
     use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
     use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -42,8 +42,9 @@ mod client {
     use tokio::time::{Instant, timeout_at};
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, error_line};
     use crate::destinations::envelope::{content_type, metadata};
+    use crate::locked;
     use crate::policy::CallAnswer;
     use hooklatch_core::config::Secret;
     use hooklatch_store::LeasedMessage;
@@ -68,12 +69,8 @@ mod client {
     }
 
     impl Confirming {
-        fn idle(&self) -> MutexGuard<'_, Vec<Channel>> {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
         async fn channel(&self) -> lapin::Result<Channel> {
-            let idle = self.idle().pop();
+            let idle = locked(&self.idle).pop();
             if let Some(channel) = idle.filter(|channel| channel.status().connected()) {
                 return Ok(channel);
             }
@@ -125,10 +122,11 @@ mod client {
 
         async fn connect(&self) -> Result<Self::Connection, String> {
             let properties = ConnectionProperties::default().with_connection_name("hooklatch".into());
-            let connection =
-                Connection::connect(self.url.reveal(), properties).await.map_err(|error| words(&error))?;
+            let connection = Connection::connect(self.url.reveal(), properties)
+                .await
+                .map_err(|error| error_line(&error))?;
             let confirming = Confirming { connection, idle: Mutex::default() };
-            let channel = confirming.channel().await.map_err(|error| words(&error))?;
+            let channel = confirming.channel().await.map_err(|error| error_line(&error))?;
             if !self.exchange.as_str().is_empty() {
                 // Asked now, because publishing to an exchange that is not there closes the channel, and with it every
                 // confirmation that is still pending.
@@ -141,9 +139,9 @@ mod client {
                         FieldTable::default(),
                     )
                     .await
-                    .map_err(|error| words(&error))?;
+                    .map_err(|error| error_line(&error))?;
             }
-            confirming.idle().push(channel);
+            locked(&confirming.idle).push(channel);
             Ok(confirming)
         }
 
@@ -153,10 +151,10 @@ mod client {
 
         async fn publish(
             &self,
-            connection: &Self::Connection,
+            connection: &Confirming,
             message: &LeasedMessage,
             deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+        ) -> Published {
             let properties = Self::properties(message).map_err(CallAnswer::Forbidden)?;
             if connection.connection.status().blocked() {
                 let why = "it takes no messages for now: a memory or disk alarm is raised there";
@@ -165,18 +163,18 @@ mod client {
             let channel = timeout_at(deadline, connection.channel())
                 .await
                 .map_err(|_| CallAnswer::NotSent("no channel in time".to_owned()))?
-                .map_err(|error| CallAnswer::NotSent(words(&error)))?;
+                .map_err(|error| CallAnswer::NotSent(error_line(&error)))?;
             let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
             let publish = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
             let confirmation = publish.await.map_err(|error| failed(&error))?.await;
             if confirmation.is_ok() {
-                connection.idle().push(channel);
+                locked(&connection.idle).push(channel);
             }
             Err(match confirmation {
                 Ok(Confirmation::Ack(None)) => return Ok(()),
                 Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
-                    let (code, text) = (returned.reply_code, words(&returned.reply_text));
+                    let (code, text) = (returned.reply_code, error_line(&returned.reply_text));
                     let why = format!("returned with {code} {text}: no queue is bound for this routing key");
                     // No queue has it. One that is being declared again may take it later.
                     CallAnswer::NotNow(why)
@@ -186,8 +184,8 @@ mod client {
                     CallAnswer::Unknown("the broker could not answer for it (nack)".to_owned())
                 }
                 Ok(Confirmation::NotRequested) => CallAnswer::Unknown("nothing was confirmed".to_owned()),
-                Err(error) if is_refusal(&error) => CallAnswer::NotNow(words(&error)),
-                Err(error) => CallAnswer::Unknown(words(&error)),
+                Err(error) if is_refusal(&error) => CallAnswer::NotNow(error_line(&error)),
+                Err(error) => CallAnswer::Unknown(error_line(&error)),
             })
         }
     }
@@ -202,7 +200,7 @@ mod client {
 
     /// A publish that could not even be handed over.
     fn failed(error: &lapin::Error) -> CallAnswer {
-        let why = words(error);
+        let why = error_line(error);
         match error.kind() {
             ErrorKind::InvalidChannelState(..)
             | ErrorKind::InvalidConnectionState(_)

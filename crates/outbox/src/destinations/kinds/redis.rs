@@ -28,7 +28,7 @@ mod client {
     use tokio::time::Instant;
 
     use crate::destinations::ClientSettings;
-    use crate::destinations::broker::{BrokerProtocol, words};
+    use crate::destinations::broker::{BrokerProtocol, Published, error_line};
     use crate::destinations::envelope::metadata;
     use crate::policy::CallAnswer;
     use hooklatch_store::LeasedMessage;
@@ -93,15 +93,15 @@ return added";
             // The caller limits the time.
             let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
             let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-            connecting.await.map_err(|error| words(&error))
+            connecting.await.map_err(|error| error_line(&error))
         }
 
         async fn publish(
             &self,
-            connection: &Self::Connection,
+            connection: &MultiplexedConnection,
             message: &LeasedMessage,
-            _deadline: Instant,
-        ) -> Result<(), CallAnswer> {
+            _: Instant,
+        ) -> Published {
             let mut call = self.script.key(&self.stream);
             call.key(self.marker(&message.idempotency_key))
                 .arg(self.key_valid_for_ms)
@@ -116,7 +116,7 @@ return added";
     }
 
     fn failed(error: &RedisError) -> CallAnswer {
-        let why = words(error);
+        let why = error_line(error);
         if error.code() == Some(MARKER_STAYS) {
             // Another attempt would find the marker and take the message for done.
             return CallAnswer::Refused(format!("{why}; delete its marker before it is sent again"));

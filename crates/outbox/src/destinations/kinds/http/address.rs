@@ -27,7 +27,7 @@ pub(crate) struct Origin {
     pub(crate) is_tls: bool,
     /// A name or an address, that one without brackets.
     pub(crate) host: String,
-    /// The same with scheme and port, to connect to.
+    /// Scheme, host and port, to connect to.
     pub(crate) uri: Uri,
     /// Value of the `Host` header.
     pub(crate) header: HeaderValue,

@@ -18,7 +18,7 @@ use hooklatch_core::config::{
 use hooklatch_core::template::{self, Escape, Limits, Template};
 use hooklatch_store::LeasedMessage;
 
-/// Stands in place of what is not kept.
+/// Stands in place of what is not stored.
 const REDACTED: &str = "[redacted]";
 /// Shortest secret that is looked for in an answer; a shorter one would be found everywhere.
 const SECRET_BYTES_MIN: usize = 4;
@@ -43,7 +43,7 @@ impl AnswerReader {
         Self { success: http.success.clone(), capture: http.capture.clone(), secrets }
     }
 
-    /// True when the body has a say, or a piece of it is kept.
+    /// True when the body has a say, or a piece of it is stored.
     pub(crate) fn wants_body(&self) -> bool {
         self.success.is_some() || self.capture.is_some()
     }
@@ -67,7 +67,7 @@ impl AnswerReader {
         }
     }
 
-    /// The piece of an answer that is kept, redacted.
+    /// The piece of an answer that is stored, redacted.
     pub(crate) fn captured(&self, body: Option<&[u8]>) -> Option<String> {
         let capture = self.capture.as_ref()?;
         let Some(body) = body else { return Some("[cut off, too long or too slow]".to_owned()) };
@@ -80,7 +80,7 @@ impl AnswerReader {
                 }
                 json.to_string()
             }
-            // Pointers say nothing about what is not JSON, so none of it may be kept where there are any.
+            // Pointers say nothing about what is not JSON, so none of it may be stored where there are any.
             Err(_) if !capture.redact.is_empty() => return Some("[not JSON]".to_owned()),
             Err(_) => String::from_utf8_lossy(body).into_owned(),
         };

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::address::{Address, Origin};
 use super::lean::{Lean, LeanStop, system_lookup};
 use crate::destinations::{CONNECTION_AGE_MAX, DestinationError, HandshakeEnd};
+use crate::locked;
 use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
 use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use hooklatch_core::template;
@@ -32,7 +33,7 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
 /// to a connection that is being closed ends as unknown.
 pub(crate) const IDLE: Duration = Duration::from_secs(4);
-/// Longest words kept of an error, in characters.
+/// Longest text of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
 /// One request that is to be sent.
@@ -98,7 +99,7 @@ pub(crate) fn answered_early(code: u16) -> String {
 }
 
 /// An error and its causes in one line.
-pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn error_line(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -169,12 +170,12 @@ fn builder() -> ClientBuilder {
 
 /// A client for anything that is not a destination.
 pub fn http_client() -> Result<Client, DestinationError> {
-    builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_words(error) })
+    builder().build().map_err(|error| DestinationError::Client { name: None, why: reqwest_line(error) })
 }
 
 /// A client for anything that is not a destination, which trusts the authorities in `ca`, PEM, instead of the system's.
 pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
-    let failed = |error| DestinationError::Client { name: None, why: reqwest_words(error) };
+    let failed = |error| DestinationError::Client { name: None, why: reqwest_line(error) };
     let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
     builder().tls_certs_only(authorities).build().map_err(failed)
 }
@@ -252,13 +253,13 @@ impl Caller {
     /// The other client, created again when it is old, and with it its connections. Calls under way end on those of
     /// before.
     fn other(&self) -> Result<Client, String> {
-        let mut made = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = locked(&self.other);
         if let Some((made_at, client)) = made.as_ref()
             && made_at.elapsed() < self.age_max
         {
             return Ok(client.clone());
         }
-        let client = self.options.client().map_err(reqwest_words)?;
+        let client = self.options.client().map_err(reqwest_line)?;
         *made = Some((Instant::now(), client.clone()));
         Ok(client)
     }
@@ -275,11 +276,11 @@ impl Caller {
                 Err(CallFailure::Unknown(answered_early(response.status().as_u16())))
             }
             Ok(Ok(response)) => Ok(answered(response, deadline).await),
-            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(reqwest_words(error))),
+            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(reqwest_line(error))),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                Err(CallFailure::NotSent(reqwest_words(error)))
+                Err(CallFailure::NotSent(reqwest_line(error)))
             }
-            Ok(Err(error)) => Err(CallFailure::Unknown(reqwest_words(error))),
+            Ok(Err(error)) => Err(CallFailure::Unknown(reqwest_line(error))),
             Err(_) => Err(CallFailure::Unknown(no_answer(call.timeout))),
         }
     }
@@ -335,7 +336,7 @@ async fn answered(response: Response, deadline: Instant) -> HttpAnswer {
     let body = match timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await {
         Ok(Ok(Some(body))) => Ok(Bytes::from(body)),
         Ok(Ok(None)) => Err(BodyCut::TooLong),
-        Ok(Err(error)) => Err(BodyCut::Broken(reqwest_words(error))),
+        Ok(Err(error)) => Err(BodyCut::Broken(reqwest_line(error))),
         Err(_) => Err(BodyCut::TooSlow),
     };
     HttpAnswer { code, retry_after, body }
@@ -365,8 +366,8 @@ impl CallerOptions {
 }
 
 /// An error and its causes in one line, without the address.
-fn reqwest_words(error: reqwest::Error) -> String {
-    words(&error.without_url())
+fn reqwest_line(error: reqwest::Error) -> String {
+    error_line(&error.without_url())
 }
 
 #[cfg(test)]

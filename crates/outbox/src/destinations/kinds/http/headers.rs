@@ -68,7 +68,7 @@ impl Headers {
     }
 }
 
-/// Says which span the call is of, unless the message or the destination says something else by the same name.
+/// Adds the span that the call is of, unless the message or the destination sets a header of that name.
 pub(crate) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
     if let (Some(span), Entry::Vacant(entry)) = (message.traceparent, headers.entry(TRACEPARENT)) {
         // Digits and hyphens are always a value.

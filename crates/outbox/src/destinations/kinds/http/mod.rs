@@ -97,24 +97,25 @@ impl HttpDestination {
         Ok(Self { caller, base, headers, timeout, signers, reader: AnswerReader::new(config), question })
     }
 
-    /// Sends the message once and returns the outcome.
-    pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
-        // No attempt of it can end better, and the destination has no part in it.
-        let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden(why));
-        let address = match self.base.address_of(message) {
-            Ok(address) => address,
-            Err(why) => return forbidden(why),
-        };
-        let call = match self.call(message, &address, now_ms) {
-            Ok(call) => call,
-            Err(why) => return forbidden(why),
-        };
-        match self.caller.call(call).await {
-            Ok(answered) => self.read(answered),
-            Err(CallFailure::Private(why)) => forbidden(why),
-            Err(CallFailure::NotSent(why)) => CallAnswer::NotSent(why).into(),
-            Err(CallFailure::Unknown(why)) => CallAnswer::Unknown(why).into(),
-        }
+    /// Sends the message once and returns the outcome; `Err` where there is no answer.
+    pub(crate) async fn send(
+        &self,
+        message: &LeasedMessage,
+        now_ms: UnixMs,
+    ) -> Result<CallOutcome, CallAnswer> {
+        // No attempt of what is forbidden can end better, and the destination has no part in it.
+        let address = self.base.address_of(message).map_err(CallAnswer::Forbidden)?;
+        let call = self.call(message, &address, now_ms).map_err(CallAnswer::Forbidden)?;
+        let answered = self.caller.call(call).await.map_err(|failure| match failure {
+            CallFailure::Private(why) => CallAnswer::Forbidden(why),
+            CallFailure::NotSent(why) => CallAnswer::NotSent(why),
+            CallFailure::Unknown(why) => CallAnswer::Unknown(why),
+        })?;
+        let body = answered.body.as_deref().ok();
+        Ok(CallOutcome {
+            response: self.reader.captured(body),
+            answer: self.reader.confirm(answered.code, answered.retry_after, body),
+        })
     }
 
     /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
@@ -157,14 +158,6 @@ impl HttpDestination {
         headers::insert_traceparent(message, &mut headers);
         let (body, is_body_wanted) = (message.body.clone(), self.reader.wants_body());
         Ok(Call { method, address, headers, body, timeout: self.timeout, is_body_wanted })
-    }
-
-    fn read(&self, answered: HttpAnswer) -> CallOutcome {
-        let body = answered.body.as_deref().ok();
-        CallOutcome {
-            response: self.reader.captured(body),
-            answer: self.reader.confirm(answered.code, answered.retry_after, body),
-        }
     }
 
     /// Asks whether an earlier attempt of the message took effect.

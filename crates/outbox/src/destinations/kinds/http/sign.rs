@@ -5,6 +5,8 @@
 //! its own, and the bytes of the body go to the digest as they are. That leaves one rule that Jinja does not have: the
 //! body stands alone, `{{ body }}`, and no filter or condition sees it.
 
+use std::cell::LazyCell;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -27,14 +29,6 @@ pub(crate) fn of_message(message: &LeasedMessage) -> Value {
     })
 }
 
-/// The same, with the time of the attempt. Seconds.
-pub(crate) fn with_timestamp(mut values: Value, now_s: i64) -> Value {
-    if let Value::Object(values) = &mut values {
-        values.insert("timestamp".to_owned(), Value::from(now_s));
-    }
-    values
-}
-
 /// The values of two messages that were made up, of two runs of one event: what is filled in with them when the program
 /// starts is what will be filled in later.
 pub(crate) fn samples() -> [Value; 2] {
@@ -47,30 +41,9 @@ pub(crate) fn samples() -> [Value; 2] {
     })
 }
 
-/// The text that is signed, taken apart.
+/// The text that is signed, taken apart: each piece is a template, or `None` for the body.
 #[derive(Debug)]
-pub(crate) struct HmacTemplate(Vec<HmacPiece>);
-
-/// One piece of the text that is signed. The values that signatures usually cover are pieces of their own, so that a
-/// call needs no template for them.
-#[derive(Debug)]
-enum HmacPiece {
-    Text(String),
-    Timestamp,
-    IdempotencyKey,
-    Body,
-    Template(Box<Template>),
-}
-
-/// The facts of one attempt that can be signed.
-pub(crate) struct Attempted<'a> {
-    /// Time of the attempt. Unix seconds.
-    pub(crate) now_s: i64,
-    /// The key of its message.
-    pub(crate) idempotency_key: &'a str,
-    /// The bytes that are sent.
-    pub(crate) body: &'a [u8],
-}
+pub(crate) struct HmacTemplate(Vec<Option<Template>>);
 
 impl HmacTemplate {
     /// Takes `text` apart; the error says where a template in it is wrong.
@@ -81,39 +54,42 @@ impl HmacTemplate {
             let Some((inside, after)) = tag.split_once("}}") else { break };
             if inside.trim() == "body" {
                 let before = begin.len() - tag.len() - 2;
-                pieces.extend(between(begin.get(..before).unwrap_or_default())?);
-                pieces.push(HmacPiece::Body);
+                pieces.extend(between(begin.get(..before).unwrap_or_default())?.map(Some));
+                pieces.push(None);
                 begin = after;
             }
             rest = after;
         }
-        pieces.extend(between(begin)?);
+        pieces.extend(between(begin)?.map(Some));
         Ok(Self(pieces))
     }
 
     /// True when the body is signed.
     pub(crate) fn has_body(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, HmacPiece::Body))
+        self.0.iter().any(Option::is_none)
     }
 
-    /// Gives what is signed to `update`, piece by piece. `values` are those of templates.
+    /// Passes what is signed at `now_s` (unix seconds) to `update`, piece by piece. `values` are those of the message.
     pub(crate) fn each(
         &self,
-        attempted: &Attempted<'_>,
-        values: impl Fn() -> Value,
+        now_s: i64,
+        values: impl FnOnce() -> Value,
+        body: &[u8],
         mut update: impl FnMut(&[u8]),
     ) -> Result<(), String> {
+        let values = LazyCell::new(|| {
+            let mut values = values();
+            if let Value::Object(values) = &mut values {
+                values.insert("timestamp".to_owned(), Value::from(now_s));
+            }
+            template::values(&values)
+        });
         for piece in &self.0 {
             match piece {
-                HmacPiece::Text(text) => update(text.as_bytes()),
-                HmacPiece::Timestamp => update(attempted.now_s.to_string().as_bytes()),
-                HmacPiece::IdempotencyKey => update(attempted.idempotency_key.as_bytes()),
-                HmacPiece::Body => update(attempted.body),
-                HmacPiece::Template(template) => {
-                    let values = template::values(&with_timestamp(values(), attempted.now_s));
-                    let text = template.render(&values, Limits::head()).map_err(|error| error.why)?;
-                    update(text.as_bytes());
+                Some(text) => {
+                    update(text.render(&values, Limits::head()).map_err(|error| error.why)?.as_bytes());
                 }
+                None => update(body),
             }
         }
         Ok(())
@@ -122,43 +98,15 @@ impl HmacTemplate {
     /// The bytes that would be signed at `now_s` (unix seconds) of a message that was made up.
     pub(crate) fn sample(&self, now_s: i64) -> Result<Vec<u8>, String> {
         let [values, _] = samples();
-        let attempted = Attempted { now_s, idempotency_key: "key-1", body: b"{}" };
         let mut all = Vec::new();
-        self.each(&attempted, || values.clone(), |bytes| all.extend_from_slice(bytes))?;
+        self.each(now_s, || values, b"{}", |bytes| all.extend_from_slice(bytes))?;
         Ok(all)
     }
 }
 
-/// The pieces before, between and behind bodies.
-fn between(text: &str) -> Result<Vec<HmacPiece>, String> {
-    if let Some(pieces) = simple(text) {
-        return Ok(pieces);
-    }
-    let template = Template::parse_to_the_letter(text, Escape::Nothing)?;
-    Ok(vec![HmacPiece::Template(Box::new(template))])
-}
-
-/// The pieces of a text that has nothing but `{{ timestamp }}` and `{{ idempotency_key }}` in it.
-fn simple(text: &str) -> Option<Vec<HmacPiece>> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    loop {
-        let (before, tag) = rest.split_once("{{").map_or((rest, None), |(before, tag)| (before, Some(tag)));
-        if before.contains("{%") || before.contains("{#") {
-            return None;
-        }
-        if !before.is_empty() {
-            pieces.push(HmacPiece::Text(before.to_owned()));
-        }
-        let Some(tag) = tag else { return Some(pieces) };
-        let (inside, after) = tag.split_once("}}")?;
-        pieces.push(match inside.trim() {
-            "timestamp" => HmacPiece::Timestamp,
-            "idempotency_key" => HmacPiece::IdempotencyKey,
-            _ => return None,
-        });
-        rest = after;
-    }
+/// The piece before, between or behind bodies, if there is any.
+fn between(text: &str) -> Result<Option<Template>, String> {
+    (!text.is_empty()).then(|| Template::parse_to_the_letter(text, Escape::Nothing)).transpose()
 }
 
 /// The signatures of one destination, keyed once.
@@ -210,7 +158,7 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 }
 
 /// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
-/// time is that of the attempt, so that a late one is believed, too. Signatures by several secrets stand side by side, with
+/// time is that of the attempt, so that a late one is accepted, too. Signatures by several secrets stand side by side, with
 /// a space between them.
 fn standard(
     keys: &[hmac::Key],
@@ -244,9 +192,8 @@ impl HeaderSigner {
 
     fn sign(&self, message: &LeasedMessage, now_s: i64, headers: &mut HeaderMap) -> Result<(), String> {
         let (config, mut mac) = (&self.config, hmac::Context::with_key(&self.key));
-        let attempted = Attempted { now_s, idempotency_key: &message.idempotency_key, body: &message.body };
         self.signed
-            .each(&attempted, || of_message(message), |bytes| mac.update(bytes))
+            .each(now_s, || of_message(message), &message.body, |bytes| mac.update(bytes))
             .map_err(|why| format!("hmac.signed: {why}"))?;
         let signature = match config.encoding {
             HmacEncoding::Hex => hex::encode(mac.sign()),
@@ -284,10 +231,9 @@ mod tests {
 
     fn signed(text: &str, body: &[u8]) -> Result<Vec<u8>, String> {
         let [values, _] = samples();
-        let attempted = Attempted { now_s: 7, idempotency_key: "key-1", body };
         let mut all = Vec::new();
         let template = HmacTemplate::parse(text)?;
-        template.each(&attempted, || values.clone(), |bytes| all.extend_from_slice(bytes))?;
+        template.each(7, || values, body, |bytes| all.extend_from_slice(bytes))?;
         Ok(all)
     }
 

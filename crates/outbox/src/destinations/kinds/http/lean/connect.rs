@@ -25,7 +25,7 @@ use tower::{Service, service_fn};
 use super::Lean;
 use crate::destinations::HandshakeEnd;
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::client::words;
+use crate::destinations::kinds::http::client::error_line;
 use hooklatch_core::net::{Allowed, lookup};
 use hooklatch_core::tls;
 
@@ -216,7 +216,7 @@ impl Lean {
         let done = timeout(limit, async {
             let wire = match self.connector.wire(origin).await {
                 Ok(wire) => wire,
-                Err(error) => return HandshakeEnd::Unreached(words(&*error)),
+                Err(error) => return HandshakeEnd::Unreached(error_line(&*error)),
             };
             match self.connector.over(origin, wire).await {
                 Ok(stream) => read_response(stream).await,
@@ -228,7 +228,7 @@ impl Lean {
     }
 }
 
-/// Reads what the other side answers to our certificate, once we believe its own.
+/// Reads what the other side answers to our certificate, once we trust its own.
 async fn read_response(mut stream: TlsStream<Wire>) -> HandshakeEnd {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let not_after_s = shown.and_then(|certificate| tls::not_after_s(certificate));
@@ -255,7 +255,7 @@ fn refused(error: &BoxError) -> HandshakeEnd {
     match of_tls {
         Some(TlsError::InvalidCertificate(why)) => HandshakeEnd::NotBelieved(why_not(why)),
         Some(TlsError::AlertReceived(alert)) => HandshakeEnd::NotTaken(format!("it says {alert:?}")),
-        _ => HandshakeEnd::NoTls(words(&**error)),
+        _ => HandshakeEnd::NoTls(error_line(&**error)),
     }
 }
 

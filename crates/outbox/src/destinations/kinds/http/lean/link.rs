@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -20,7 +20,8 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::connect::{Seen, Stream};
 use crate::destinations::kinds::http::address::Origin;
-use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, words};
+use crate::destinations::kinds::http::client::{ANSWER_BYTES_MAX, BodyCut, CallFailure, IDLE, error_line};
+use crate::locked;
 
 /// A connection is dropped so much sooner than the destination says.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl Link {
             Ok(response) => return Ok(response),
             Err(lost) => lost,
         };
-        let (request, why) = (lost.take_message(), words(lost.error()));
+        let (request, why) = (lost.take_message(), error_line(lost.error()));
         Err(match request {
             _ if self.seen.is_sent() => Lost::Failed(CallFailure::Unknown(why)),
             Some(request) => Lost::Unsent(Box::new(request), why),
@@ -89,12 +90,12 @@ impl Link {
         self.seen.sent_n() < body_bytes_n as u64
     }
 
-    /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and not kept.
+    /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and dropped.
     pub(crate) async fn body(&mut self, mut body: Incoming, is_wanted: bool) -> Result<Bytes, BodyCut> {
-        let (mut kept, mut read_n) = (Vec::new(), 0);
+        let (mut read, mut read_n) = (Vec::new(), 0);
         while !body.is_end_stream() {
             let Some(frame) = drive(&mut self.connection, body.frame()).await else { break };
-            let Ok(data) = frame.map_err(|error| BodyCut::Broken(words(&error)))?.into_data() else {
+            let Ok(data) = frame.map_err(|error| BodyCut::Broken(error_line(&error)))?.into_data() else {
                 continue;
             };
             read_n += data.len();
@@ -104,12 +105,12 @@ impl Link {
             if !is_wanted {
                 continue;
             }
-            if kept.is_empty() && body.is_end_stream() {
+            if read.is_empty() && body.is_end_stream() {
                 return Ok(data);
             }
-            kept.extend_from_slice(&data);
+            read.extend_from_slice(&data);
         }
-        Ok(kept.into())
+        Ok(read.into())
     }
 
     /// True when another request may follow, after the whole answer was read. Not when the destination refused that,
@@ -157,7 +158,7 @@ fn move_bytes(connection: &mut Option<HttpConnection>, cx: &mut std::task::Conte
     }
 }
 
-/// Keeps connections between calls.
+/// The idle connections between calls.
 pub(crate) struct LinkPool {
     idle_n_max: usize,
     state: Mutex<IdleLinks>,
@@ -177,16 +178,11 @@ impl LinkPool {
         Arc::new(Self { idle_n_max, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, IdleLinks> {
-        // A list of whole connections, whatever panicked beside it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A connection to `origin` that has not been idle for too long.
     pub(crate) fn take(&self, origin: &Origin) -> Option<Link> {
         loop {
             let link = {
-                let links = &mut self.state().links;
+                let links = &mut locked(&self.state).links;
                 let at = links.iter().rposition(|link| *link.origin == *origin)?;
                 links.remove(at)
             };
@@ -196,13 +192,13 @@ impl LinkPool {
         }
     }
 
-    /// Keeps a connection until `link.idle_until`.
+    /// Pools a connection until `link.idle_until`.
     pub(crate) fn put(self: &Arc<Self>, link: Link) {
         let is_late = link.idle_until <= Instant::now();
         if self.idle_n_max == 0 || is_late {
             return;
         }
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         // Closed after the lock is released, so that no caller waits for it.
         let oldest = (state.links.len() >= self.idle_n_max).then(|| state.links.remove(0));
         state.links.push(link);
@@ -218,7 +214,7 @@ impl LinkPool {
     /// Closes what has been idle for too long; says when to look again, if anything is left.
     fn close(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         let closed: Vec<Link> = state.links.extract_if(.., |link| link.idle_until <= now).collect();
         let next = state.links.iter().map(|link| link.idle_until).min();
         state.is_watched = next.is_some();
@@ -229,7 +225,7 @@ impl LinkPool {
 
     #[cfg(test)]
     pub(crate) fn idle_n(&self) -> usize {
-        self.state().links.len()
+        locked(&self.state).links.len()
     }
 }
 

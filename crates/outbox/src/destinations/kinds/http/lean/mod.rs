@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::destinations::CONNECTION_AGE_MAX;
 use crate::destinations::kinds::http::address::Origin;
 use crate::destinations::kinds::http::client::{
-    BodyCut, Call, CallFailure, CallerOptions, HttpAnswer, answered_early, no_answer, retry_after, words,
+    BodyCut, Call, CallFailure, CallerOptions, HttpAnswer, answered_early, error_line, no_answer, retry_after,
 };
 use connect::{Connected, Connector};
 pub(crate) use connect::{Lookup, system_lookup};
@@ -118,9 +118,9 @@ impl Lean {
         let connected = match timeout_at(patience, self.connector.connect(origin)).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) if is_private_host(&*error) => {
-                return Err(LeanStop::Failed(CallFailure::Private(words(&*error))));
+                return Err(LeanStop::Failed(CallFailure::Private(error_line(&*error))));
             }
-            Ok(Err(error)) => return Err(not_sent(words(&*error))),
+            Ok(Err(error)) => return Err(not_sent(error_line(&*error))),
             Err(_) => {
                 let waited = self.connect_timeout.min(timeout);
                 return Err(not_sent(format!("no connection within {} ms", waited.as_millis())));
@@ -129,7 +129,7 @@ impl Lean {
         match connected {
             Connected::Http2 => Err(LeanStop::Http2),
             Connected::Http1(stream, seen) => {
-                Link::new(origin, stream, seen).await.map_err(|error| not_sent(words(&error)))
+                Link::new(origin, stream, seen).await.map_err(|error| not_sent(error_line(&error)))
             }
         }
     }

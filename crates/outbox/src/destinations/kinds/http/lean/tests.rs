@@ -25,7 +25,7 @@ use super::{Lean, LeanStop, Lookup, system_lookup};
 use crate::destinations::kinds::http::address::Address;
 use crate::destinations::kinds::http::client::{Call, CallFailure, CallerOptions, HttpAnswer, tls};
 use crate::policy::tests::config;
-use ScriptStep::{Close, Reset, Say, SayOften, Take, TakeHead, Tell, Wait};
+use ScriptStep::{Close, Reset, Say, SayOften, Signal, Take, TakeHead, Wait};
 use hooklatch_core::config::{DestinationConfig, HttpVersion, Secret, UnknownPolicy};
 use hooklatch_core::net::Allowed;
 
@@ -46,7 +46,7 @@ pub(crate) enum ScriptStep {
     /// Waits until the caller has closed it.
     Wait,
     /// Says that everything before is done.
-    Tell,
+    Signal,
 }
 
 #[derive(Default)]
@@ -112,7 +112,7 @@ async fn act(mut stream: TcpStream, script: Vec<ScriptStep>, counts: Arc<TestCou
             ScriptStep::Close => drop(stream.shutdown().await),
             ScriptStep::Reset => stream.set_zero_linger().unwrap(),
             ScriptStep::Wait => while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {},
-            ScriptStep::Tell => counts.ended.notify_one(),
+            ScriptStep::Signal => counts.ended.notify_one(),
         }
     }
     drop(stream);
@@ -228,15 +228,15 @@ async fn a_connection_is_used_again_only_after_a_whole_answer_and_nothing_more()
 async fn bytes_on_an_idle_connection_are_not_taken_as_an_answer() {
     let smuggled = "HTTP/1.1 500 Smuggled\r\ncontent-length: 0\r\n\r\n";
     let scripts: [&[ScriptStep]; 3] = [
-        &[Take, Say(OK), Close, Tell, Wait],
-        &[Take, Say(OK), Say(smuggled), Tell, Wait],
+        &[Take, Say(OK), Close, Signal, Wait],
+        &[Take, Say(OK), Say(smuggled), Signal, Wait],
         &[Take, Say(OK), Reset],
     ];
     for script in scripts {
         let destination = TestDestination::start(&[script, &[Take, Say(OK), Wait]]).await;
         let lean = lean();
         assert_eq!(called(&lean, &destination).await, "200 {}");
-        // Whatever the destination did is known to our system, if not yet to our runtime.
+        // Whatever the destination did has reached our system, if not yet to our runtime.
         destination.ended().await;
         assert_eq!(called(&lean, &destination).await, "200 {}");
         assert_eq!(destination.counts(), (2, 2), "the request went out once, on a new connection");
@@ -334,7 +334,11 @@ async fn half_an_answer_is_unknown_and_half_a_body_leaves_the_status() {
         let timeout_ms = if ["silence", "stalls"].contains(&what) { 2_000 } else { 10_000 };
         let got = called_with(&lean, &url, Method::POST, Bytes::from_static(b"1"), timeout_ms).await;
         assert_eq!(got, want, "{what}");
-        assert_eq!((destination.counts().0, lean.pool.idle_n()), (1, 0), "{what}: neither repeated nor kept");
+        assert_eq!(
+            (destination.counts().0, lean.pool.idle_n()),
+            (1, 0),
+            "{what}: neither repeated nor pooled"
+        );
     }
 }
 
@@ -444,7 +448,7 @@ async fn a_connection_is_closed_when_it_has_been_idle_for_long_enough() {
     assert_eq!(lean.pool.idle_n(), 1);
     destination.ended().await;
     assert_eq!(lean.pool.idle_n(), 0);
-    assert_eq!(called(&lean, &destination).await, "200 {}", "and kept again");
+    assert_eq!(called(&lean, &destination).await, "200 {}", "and pooled again");
     assert_eq!(lean.pool.idle_n(), 1);
 }
 
@@ -454,7 +458,7 @@ async fn a_connection_that_is_never_idle_is_replaced_when_it_is_old() {
     let mut lean = lean();
     assert_eq!(called(&lean, &destination).await, "200 {}");
     lean.age_max = Duration::ZERO;
-    assert_eq!(called(&lean, &destination).await, "200 {}", "the one that was kept is used once more");
+    assert_eq!(called(&lean, &destination).await, "200 {}", "the pooled one is used once more");
     assert_eq!((destination.counts(), lean.pool.idle_n()), ((1, 2), 0));
     assert_eq!(called(&lean, &destination).await, "200 {}");
     assert_eq!((destination.counts(), lean.pool.idle_n()), ((2, 3), 0));
@@ -500,13 +504,13 @@ impl TlsFront {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
         let (destination, closed) = (TestDestination::start(scripts).await, Arc::<Notify>::default());
-        let (behind, tell) = (destination.addr, Arc::clone(&closed));
+        let (behind, closing) = (destination.addr, Arc::clone(&closed));
         let (acceptor, mut running) = (TlsAcceptor::from(Arc::new(server)), JoinSet::new());
         running.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (acceptor, tell) = (acceptor.clone(), Arc::clone(&tell));
+                let (acceptor, closing) = (acceptor.clone(), Arc::clone(&closing));
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let (mut from_caller, mut to_caller) = split(stream);
@@ -515,7 +519,7 @@ impl TlsFront {
                     let back = async {
                         drop(copy(&mut from_behind, &mut to_caller).await);
                         drop(to_caller.shutdown().await);
-                        tell.notify_one();
+                        closing.notify_one();
                     };
                     drop(tokio::join!(copy(&mut from_caller, &mut to_behind), back));
                 });
