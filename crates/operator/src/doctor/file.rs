@@ -5,7 +5,7 @@ use std::path::Path;
 use super::check::{BLOAT, DISK, FILE, PAGES, SETTINGS, WAL, or_well};
 use hooklatch_contract::FindingView;
 use hooklatch_core::disk::{DiskRoom, beside, folder_of, followed};
-use hooklatch_store::FileState;
+use hooklatch_store::{FileState, broken_pragmas};
 
 /// Length of the log. Bytes.
 const WAL_BYTES: u64 = 256 << 20;
@@ -44,20 +44,11 @@ pub(super) fn disk_of(path: &Path) -> Vec<FindingView> {
 }
 
 fn judged(state: &FileState, wal_bytes: u64) -> Vec<FindingView> {
-    let mut found = Vec::new();
-    if state.journal != "wal" {
-        let why = SETTINGS
-            .failure(format!("journal_mode = {}", state.journal))
-            .about("journal_mode")
-            .against("wal");
-        found.push(
-            why.cure("stop Hooklatch and whatever else opens the file, then start it: it sets wal by itself"),
-        );
-    }
-    if state.synchronous < 2 {
-        let why = SETTINGS.failure(format!("synchronous = {}", state.synchronous)).about("synchronous");
-        found.push(why.against("2 (FULL)").cure("this is a fault of Hooklatch: please tell us"));
-    }
+    let broken = broken_pragmas(&state.journal, state.synchronous).into_iter().map(|rule| {
+        let why = SETTINGS.failure(format!("{} = {}", rule.name, rule.value)).about(rule.name);
+        why.against(rule.bound).cure(rule.remedy)
+    });
+    let found: Vec<FindingView> = broken.collect();
     let mut findings = or_well(found, || SETTINGS.well("journal_mode = wal, synchronous = FULL"));
     let words = format!("{} MiB", wal_bytes >> 20);
     let remedy =

@@ -414,13 +414,15 @@ async fn indexes(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<
 }
 
 /// Settings that are looked at.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 19] = [
     "server_version_num",
     "server_version",
     "fsync",
     "full_page_writes",
     "synchronous_commit",
     "synchronous_standby_names",
+    "client_min_messages",
+    "default_transaction_isolation",
     "max_connections",
     "superuser_reserved_connections",
     "reserved_connections",

@@ -13,7 +13,7 @@
 //!    warnings of a COMMIT; each connection of SQLite has its own thread, and each piece of work is one round trip to
 //!    it.
 //! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and `program_migrations.rs`: how it is
-//!    opened and migrated.
+//!    opened and migrated. `rules.rs`: what settings a database must have.
 //!
 //! It has no statement about events or messages: those are in the modules above it, one for each noun.
 
@@ -26,6 +26,7 @@ mod opening;
 pub(crate) mod pool;
 pub(crate) mod postgres;
 mod program_migrations;
+mod rules;
 pub(crate) mod sqlite;
 mod tx;
 mod value;
@@ -40,6 +41,7 @@ pub use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
 pub(crate) use pool::PoolUsage;
 pub use program_migrations::{MigrationStep, ProgramMigrationError};
+pub use rules::{BrokenRule, broken_pragmas, broken_settings};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};
 pub use tx::Tx;

@@ -6,8 +6,6 @@
 mod pools;
 mod session;
 pub(crate) mod statement;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use pools::Postgres;
 pub(crate) use pools::open;

@@ -19,6 +19,7 @@ use super::identity::{DatabaseFile, WitnessFile};
 use super::session::SqliteSession;
 use crate::db::error::{DbResult, StoreError};
 use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
+use crate::db::rules::broken_pragmas;
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
@@ -192,12 +193,13 @@ impl SqliteFacts {
                 "SQLite {version} can corrupt its write-ahead log: {major}.{minor}.{patch} or newer is needed"
             )));
         }
-        if mode != "wal" || *synchronous < 2 {
-            return Err(StoreError::Refused(format!(
-                "SQLite runs with journal_mode {mode} and synchronous {synchronous}: WAL and FULL are needed"
-            )));
+        match broken_pragmas(mode, *synchronous).first() {
+            None => Ok(()),
+            Some(rule) => Err(StoreError::Refused(format!(
+                "SQLite runs with {} = {}, and {} is needed: {}",
+                rule.name, rule.value, rule.bound, rule.remedy
+            ))),
         }
-        Ok(())
     }
 }
 
@@ -269,9 +271,9 @@ mod tests {
             ("3.51.2", "wal", 2, Some("3.51.3 or newer")),
             ("3.9.9", "wal", 2, Some("3.51.3 or newer")),
             ("unknown", "wal", 2, Some("3.51.3 or newer")),
-            ("3.51.3", "delete", 2, Some("journal_mode delete")),
-            ("3.51.3", "memory", 2, Some("journal_mode memory")),
-            ("3.51.3", "wal", 1, Some("synchronous 1")),
+            ("3.51.3", "delete", 2, Some("journal_mode = delete")),
+            ("3.51.3", "memory", 2, Some("journal_mode = memory")),
+            ("3.51.3", "wal", 1, Some("synchronous = 1")),
         ] {
             let found = SqliteFacts { version: version.to_owned(), mode: mode.to_owned(), synchronous };
             let said = found.check().err().map(|why| why.to_string());
