@@ -1,43 +1,60 @@
 //! Macros that run an operation of the store: on which connection, alone or as one transaction. Every module uses them.
+//! The work is a function that takes the connection first, or a block with a name for the connection and for the
+//! operation. What it uses must be its own.
 
-/// One operation by itself, on a connection for a `Purpose`. What it is given must be its own.
+/// One operation by itself, on a connection for a `Purpose`.
 macro_rules! alone {
-    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut executor| {
-            Box::pin(async move { $op(&mut executor, $($arg),*).await })
-        })
-        .await;
-        crate::damaged::log_noted();
-        answer
-    }};
+    ($store:expr, $purpose:ident, $op:expr, |$db:ident| $work:expr) => {
+        noted!($store.parts.backend.alone($op, purpose!($purpose), work!(|$db| $work)))
+    };
+    ($store:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
+        alone!($store, $purpose, stringify!($op), |db| $op(db, $($arg),*).await)
+    };
 }
 
-/// Statements that belong together, the same way: one transaction.
+/// Statements that belong together, in one transaction.
 macro_rules! together {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => { together!($self.writer.$op($($arg),*)) };
-    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut executor| {
-            Box::pin(async move { $op(&mut executor, $($arg),*).await })
-        })
-        .await;
-        crate::damaged::log_noted();
-        answer
-    }};
+    ($store:expr, $purpose:ident, $op:expr, |$db:ident| $work:expr) => {
+        noted!($store.parts.backend.together($op, purpose!($purpose), work!(|$db| $work)))
+    };
+    ($store:ident . $op:ident ( $($arg:expr),* )) => { together!($store.writer.$op($($arg),*)) };
+    ($store:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
+        together!($store, $purpose, stringify!($op), |db| $op(db, $($arg),*).await)
+    };
 }
 
 /// Statements that only read, and see the database at one moment.
 macro_rules! snapshot {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.snapshot(stringify!($op), move |mut executor| {
-            Box::pin(async move { $op(&mut executor, $($arg),*).await })
-        })
-        .await;
+    ($store:expr, $op:expr, |$db:ident| $work:expr) => {
+        noted!($store.parts.backend.snapshot($op, work!(|$db| $work)))
+    };
+    ($store:ident . $op:ident ( $($arg:expr),* )) => {
+        snapshot!($store, stringify!($op), |db| $op(db, $($arg),*).await)
+    };
+}
+
+/// The work of an operation, as a function of its connection.
+macro_rules! work {
+    (|$db:ident| $work:expr) => {
+        move |mut executor| {
+            Box::pin(async move {
+                let $db = &mut executor;
+                $work
+            })
+        }
+    };
+}
+
+/// Awaits an operation, then logs the damaged rows that it read.
+macro_rules! noted {
+    ($operation:expr) => {{
+        let answer = $operation.await;
         crate::damaged::log_noted();
         answer
     }};
 }
 
-/// The same inside an open transaction.
+/// Statements inside an open transaction.
 macro_rules! in_tx {
     ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
         let answer = match $tx.executor() {
