@@ -239,7 +239,10 @@ impl Store {
 
     /// True when no event is in the database.
     pub async fn is_without_events(&self) -> Result<bool, StoreError> {
-        alone!(self.reader.is_without_events())
+        alone!(self, reader, "is_without_events", |db| {
+            let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
+            db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
+        })
     }
 
     /// What the witness says, and the installation and the number that the database holds; `None` where there is no
@@ -338,11 +341,6 @@ async fn witness_held(db: &mut Executor<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))
-}
-
-async fn is_without_events(db: &mut Executor<'_>) -> DbResult<bool> {
-    let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
-    db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
 }
 
 async fn witness_step(db: &mut Executor<'_>) -> DbResult<()> {
