@@ -204,7 +204,8 @@ mod tests {
 
     /// Keeps the texts of events, each with the number of spans around it.
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<(Vec<(usize, String)>, usize)>>);
+    struct Log(Arc<Mutex<Lines>>);
+    type Lines = (Vec<(usize, String)>, usize);
 
     impl Subscriber for Log {
         fn enabled(&self, _: &Metadata<'_>) -> bool {

@@ -20,7 +20,14 @@ impl Store {
         attempts_before: u32,
     ) -> Result<bool, StoreError> {
         let update = update.clone();
-        alone!(self.writer.event_retry_later(&update, attempts_before))
+        alone!(self, writer, "event_retry_later", |db| {
+            let mut values = update_values(&update);
+            values.push(attempts_before.into());
+            let sql = "/* event_retry_later */ UPDATE processed_webhook_events
+                SET state = $2, error = $3, attempts_n = $4, due_at_ms = $5, processed_at_ms = $6
+                WHERE event_seq = $1 AND state = 'retry' AND attempts_n = $7";
+            Ok(db.execute(sql, &values).await? == 1)
+        })
     }
 
     /// Returns the row of one event; `None` when there is none.
@@ -31,7 +38,18 @@ impl Store {
 
     /// Returns how many bytes are kept of events that could not be read, by provider.
     pub async fn unreadable_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        alone!(self.reader.unreadable_bytes())
+        alone!(self, reader, "unreadable_bytes", |db| {
+            let sql = concat!(
+                "/* unreadable_bytes */ SELECT e.provider, CAST(SUM(",
+                stored_body_bytes!("p"),
+                " + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
+                 FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
+                 WHERE e.state = 'unreadable' AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')
+                 GROUP BY e.provider"
+            );
+            let rows = db.fetch(sql, &[]).await?;
+            rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
+        })
     }
 }
 
@@ -45,24 +63,6 @@ fn update_values(update: &EventUpdate) -> Vec<Value> {
         update.due_at_ms.into(),
         update.processed_at_ms.into(),
     ]
-}
-
-async fn event_retry_later(
-    db: &mut Executor<'_>,
-    update: &EventUpdate,
-    attempts_before: u32,
-) -> DbResult<bool> {
-    let mut values = update_values(update);
-    values.push(attempts_before.into());
-    let changed_n = db
-        .execute(
-            "/* event_retry_later */ UPDATE processed_webhook_events
-             SET state = $2, error = $3, attempts_n = $4, due_at_ms = $5, processed_at_ms = $6
-             WHERE event_seq = $1 AND state = 'retry' AND attempts_n = $7",
-            &values,
-        )
-        .await?;
-    Ok(changed_n == 1)
 }
 
 pub(crate) async fn events_update(db: &mut Executor<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
@@ -118,24 +118,6 @@ pub(crate) async fn events_with(
         )
         .await?;
     rows.iter().map(EventRow::of).collect()
-}
-
-async fn unreadable_bytes(db: &mut Executor<'_>) -> DbResult<Vec<(String, u64)>> {
-    let rows = db
-        .fetch(
-            concat!(
-                "/* unreadable_bytes */ SELECT e.provider,
-                    CAST(SUM(",
-                stored_body_bytes!("p"),
-                " + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
-             FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
-             WHERE e.state = 'unreadable' AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')
-             GROUP BY e.provider"
-            ),
-            &[],
-        )
-        .await?;
-    rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
 }
 
 /// The provider whose event has been due for longest, of some that are not paused. One look at the index of what is due

@@ -4,7 +4,7 @@ use super::claimed::{Claimed, ClaimedRow};
 use super::types::{LeaseWant, LeasedMessage, LostClaims, Now, Settlement, lanes_of};
 use super::{postgres, sqlite};
 use crate::db::limit::{OPERATION_LIMIT, limited, whole};
-use crate::db::{Backend, DbError, DbResult, Executor, StoreError, Value};
+use crate::db::{Backend, DbError, DbResult, Executor, StoreError};
 use crate::handle::Store;
 use crate::lane;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
@@ -33,7 +33,10 @@ impl Store {
             Backend::Sqlite(_) => {
                 let names: Vec<String> = wants.iter().map(|want| want.destination.to_string()).collect();
                 // Looking costs the only writer nothing, and most looks find nothing.
-                if !alone!(self.reader.message_is_any_due(&names, now_ms))? {
+                let any_due = alone!(self, reader, "message_is_any_due", |db| {
+                    db.fetch_optional(sqlite::IS_ANY_DUE, &[names.into(), now_ms.into()]).await
+                })?;
+                if any_due.is_none() {
                     return Ok(Vec::new());
                 }
                 let work = move |db: &mut rusqlite::Connection| {
@@ -86,7 +89,28 @@ impl Store {
     /// Releases messages claimed by calls whose response was lost: none of them was sent. Returns their number.
     pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
         let (lost, now) = (lost.clone(), self.now(now_ms));
-        together!(self.message_release(&lost, now))
+        together!(self, writer, "message_release", |db| {
+            // The rows are locked from the first statement on.
+            let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
+            let values = [
+                destinations.into(),
+                lost.holders.clone().into(),
+                now.ms.into(),
+                i64::from(now.is_theirs).into(),
+                lost.age_ms.into(),
+            ];
+            if db.is_postgres() {
+                // By the index of what is due, however little is leased: it may be one of millions that wait.
+                db.batch("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off").await?;
+            }
+            let rows = db.fetch(LOST, &values).await?;
+            let Some(first) = rows.first() else { return Ok(0) };
+            let now_ms = first.int("now_ms")?;
+            let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
+            let values = [ids.into(), now_ms.into()];
+            db.execute(LOST_ATTEMPTS, &values).await?;
+            db.execute(LOST_BACK, &values).await
+        })
     }
 
     /// Prolongs the lease of a message to `lease_ms` from now while its call is under way; `false` when it is no
@@ -99,7 +123,16 @@ impl Store {
         lease_ms: i64,
     ) -> Result<bool, StoreError> {
         let now = self.now(now_ms);
-        alone!(self.writer.message_extend(message_id, attempt_n, now, lease_ms))
+        alone!(self, writer, "message_extend", |db| {
+            let values = [
+                message_id.number().into(),
+                attempt_n.into(),
+                now.ms.into(),
+                i64::from(now.is_theirs).into(),
+                lease_ms.into(),
+            ];
+            Ok(db.execute(EXTEND, &values).await? == 1)
+        })
     }
 
     /// Writes the results of attempts. `false` for each whose token is no longer the message's: then nothing
@@ -188,16 +221,6 @@ async fn message_lease(
     }
 }
 
-/// Returns true when a claim would find anything; for SQLite.
-async fn message_is_any_due(
-    db: &mut Executor<'_>,
-    destinations: &[String],
-    now_ms: UnixMs,
-) -> DbResult<bool> {
-    let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
-    Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
-}
-
 /// Settles on PostgreSQL, in a transaction unless one statement is enough.
 async fn message_settle(
     db: &mut Executor<'_>,
@@ -231,23 +254,6 @@ pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_release back", LOST_BACK),
 ];
 
-async fn message_extend(
-    db: &mut Executor<'_>,
-    message_id: MessageId,
-    attempt_n: u32,
-    now: Now,
-    lease_ms: i64,
-) -> DbResult<bool> {
-    let values = [
-        message_id.number().into(),
-        attempt_n.into(),
-        now.ms.into(),
-        i64::from(now.is_theirs).into(),
-        lease_ms.into(),
-    ];
-    Ok(db.execute(EXTEND, &values).await? == 1)
-}
-
 /// Both conditions on the state: the second one lets the index of what is due be used. And a question of its own for
 /// the time: a clock that goes on while the statement runs would be asked for each row, and no index could be used for
 /// it.
@@ -280,26 +286,3 @@ const LOST_BACK: &str = concat!(
     ") THEN key_valid_until_ms END
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'"
 );
-
-/// Releases lost claims in a transaction: the rows are locked from the first statement on.
-async fn message_release(db: &mut Executor<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
-    let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
-    let values = [
-        destinations.into(),
-        lost.holders.clone().into(),
-        now.ms.into(),
-        i64::from(now.is_theirs).into(),
-        lost.age_ms.into(),
-    ];
-    if db.is_postgres() {
-        // By the index of what is due, however little is leased: it may be one of millions that wait.
-        db.batch("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off").await?;
-    }
-    let rows = db.fetch(LOST, &values).await?;
-    let Some(first) = rows.first() else { return Ok(0) };
-    let now_ms = first.int("now_ms")?;
-    let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
-    let values = [ids.into(), now_ms.into()];
-    db.execute(LOST_ATTEMPTS, &values).await?;
-    db.execute(LOST_BACK, &values).await
-}

@@ -75,7 +75,23 @@ impl Store {
         cuts: &Cuts,
     ) -> Result<u64, StoreError> {
         let (found, cuts) = (found.clone(), cuts.clone());
-        alone!(self.reader.prune_count(kind, &found, &cuts))
+        alone!(self, reader, "prune_count", |db| {
+            // Returns how many would go with a round that takes what is older than `cuts`.
+            let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
+            let statements = Statements::of(kind);
+            if kind.is_numbered() {
+                let values =
+                    [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
+                return Ok(db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs());
+            }
+            let mut counted_n = 0;
+            for ((first, cut_ms), seconds) in found.texts() {
+                let values =
+                    [first.into(), seconds.into(), cut_ms.into(), bodies_ms.into(), messages_ms.into()];
+                counted_n += db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs();
+            }
+            Ok(counted_n)
+        })
     }
 
     /// True when this node may prune from now on.
@@ -546,20 +562,4 @@ async fn delete_numbers(
 
 fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
     rows.iter().map(|row| row.int("id")).collect()
-}
-
-/// Returns how many would go with a round that takes what is older than `cuts`.
-async fn prune_count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
-    let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
-    let statements = Statements::of(kind);
-    if kind.is_numbered() {
-        let values = [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
-        return Ok(db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs());
-    }
-    let mut counted_n = 0;
-    for ((first, cut_ms), seconds) in found.texts() {
-        let values = [first.into(), seconds.into(), cut_ms.into(), bodies_ms.into(), messages_ms.into()];
-        counted_n += db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs();
-    }
-    Ok(counted_n)
 }
