@@ -50,11 +50,14 @@ pub use apart::{Conflicts, KeptContent};
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };
-pub use db::{BrokenRule, FileKey, broken_pragmas, broken_settings, copy_file, sqlite_path, waiting};
+pub use db::{
+    BrokenRule, FileKey, broken_pragmas, broken_settings, copy_file, decode_error, sqlite_path, waiting,
+};
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
+pub use db::{handler_abandoned, handler_begins, handler_ended, roll_back, trial_ends, tx_dialect};
 pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};

@@ -209,7 +209,7 @@ impl Store {
         let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
             .await
             .map_err(StoreError::from_commit)
-            .inspect_err(|_| db.writer().health().mark_suspect())?;
+            .inspect_err(|_| db.shared.health().mark_suspect())?;
         let (latched, failure) = if inserted.is_all() {
             (batch.surely(&inserted), None)
         } else {

@@ -46,7 +46,7 @@ pub(crate) async fn admitted<D: Decide>(
     ring: KeyRing,
 ) -> Result<FastPath<D>, StoreError> {
     let unavailable = |error: DbError| StoreError::from_db("admit", error);
-    let mut held = db.writer().take().await.map_err(unavailable)?;
+    let mut held = db.writer.take().await.map_err(unavailable)?;
     let session = held.session().map_err(unavailable)?;
     let answer = session.transact("admit", move |db| admit(db, &candidates, decide, &ring)).await;
     held.give_back_after_all(answer)

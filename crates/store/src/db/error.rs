@@ -67,8 +67,7 @@ impl DbError {
     }
 
     /// A cell holds what no version writes there.
-    #[doc(hidden)]
-    pub fn decode(column: &str, value: impl fmt::Display) -> Self {
+    pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
         Self::of(ErrorKind::Damaged, format!("column `{column}` holds {value}"))
     }
 
@@ -165,6 +164,11 @@ impl DbError {
     }
 }
 
+/// The error of a cell that holds what no version writes there.
+pub fn decode_error(column: &str, value: impl fmt::Display) -> DbError {
+    DbError::decode(column, value)
+}
+
 /// SQLite's codes have at most four digits; PostgreSQL's have five characters.
 fn of_sqlite(code: &str) -> Option<u32> {
     code.parse().ok().filter(|_| code.len() < 5)
@@ -195,7 +199,6 @@ impl Error for DbError {
     }
 }
 
-#[doc(hidden)]
 impl From<SealError> for DbError {
     fn from(error: SealError) -> Self {
         Self::unsaid(error)
@@ -221,7 +224,6 @@ impl From<sqlx::Error> for DbError {
     }
 }
 
-#[doc(hidden)]
 impl From<rusqlite::Error> for DbError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::Error as E;

@@ -104,7 +104,7 @@ pub(super) async fn on_writer<T>(
     db: &Sqlite,
     work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>,
 ) -> DbResult<T> {
-    let mut held = db.writer().take().await?;
+    let mut held = db.writer.take().await?;
     let answer = match held.session() {
         Ok(session) => work(session).await,
         Err(error) => Err(error),
@@ -368,7 +368,7 @@ mod tests {
     const BROKEN: Migration = Migration::new(4, "broken", "CREATE TABLE u (n BIGINT); NONSENSE", "");
 
     async fn number(db: &Sqlite, sql: &'static str) -> i64 {
-        let mut held = db.reader().take().await.unwrap();
+        let mut held = db.reader.take().await.unwrap();
         let row = held.executor().unwrap().fetch_one(sql, &[]).await;
         held.give_back_after(row).unwrap().int("n").unwrap()
     }
@@ -396,7 +396,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let db = opened(&folder).await;
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
-        let mut held = db.writer().take().await.unwrap();
+        let mut held = db.writer.take().await.unwrap();
         let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE hooklatch_migrations SET filled_at_ms = NULL WHERE version = 3";
         held.executor().unwrap().batch(cut).await.unwrap();
         held.give_back();

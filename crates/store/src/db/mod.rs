@@ -34,7 +34,7 @@ pub(crate) mod warnings;
 
 pub(crate) use backend::{Backend, BoxedWork, Purpose};
 pub(crate) use error::DbResult;
-pub use error::{DbError, StoreError};
+pub use error::{DbError, StoreError, decode_error};
 pub(crate) use executor::Executor;
 pub(crate) use migrations::Migration;
 pub use opening::waiting;
@@ -44,5 +44,5 @@ pub use program_migrations::{MigrationStep, ProgramMigrationError};
 pub use rules::{BrokenRule, broken_pragmas, broken_settings};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};
-pub use tx::Tx;
+pub use tx::{Tx, handler_abandoned, handler_begins, handler_ended, roll_back, trial_ends, tx_dialect};
 pub use value::{Row, Value};

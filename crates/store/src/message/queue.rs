@@ -194,8 +194,8 @@ impl Store {
             };
             let whole = async {
                 let failed = |error| StoreError::from_db(op, error);
-                let _turn = db.writer().turn().await.map_err(failed)?;
-                let mut held = db.writer().take().await.map_err(failed)?;
+                let _turn = db.writer.turn().await.map_err(failed)?;
+                let mut held = db.writer.take().await.map_err(failed)?;
                 let answer = held.session().map_err(failed)?.transact(op, work).await;
                 held.give_back_after_all(answer)
             };

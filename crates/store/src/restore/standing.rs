@@ -221,7 +221,7 @@ impl Store {
     /// What the witness says of this database; `None` where there is none, on PostgreSQL.
     pub async fn witness_state(&self) -> Result<Option<WitnessState>, StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
-        let (path, failed) = (db.witness().path().to_owned(), db.witness().failed());
+        let (path, failed) = (db.witness.path().to_owned(), db.witness.failed());
         let Some((read, (installation_id, changes_n))) = self.witness_compared().await? else {
             return Ok(None);
         };
@@ -249,7 +249,7 @@ impl Store {
     /// witness, on PostgreSQL.
     async fn witness_compared(&self) -> Result<Option<(WitnessRead, Held)>, StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
-        let file = Arc::clone(db.witness());
+        let file = Arc::clone(&db.witness);
         // The file first: what it says is in the database already, whatever is changed meanwhile.
         let read = apart(move || file.read()).await.unwrap_or_else(Err);
         Ok(Some((read, alone!(self.reader.witness_held())?)))
@@ -293,10 +293,10 @@ impl Store {
     /// Writes the witness as the database is now, whatever it said before. Logs a warning where it cannot be written.
     async fn witness_write(&self, now_ms: UnixMs, is_closed: bool) -> Result<(), StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
-        let file = Arc::clone(db.witness());
+        let file = Arc::clone(&db.witness);
         let (installation_id, changes_n) = alone!(self.reader.witness_held())?;
         // What is beside the path now may be the witness of another database.
-        db.file().check(None).map_err(|source| StoreError::from_db("witness_write", source))?;
+        db.file.check(None).map_err(|source| StoreError::from_db("witness_write", source))?;
         let path = file.path().to_owned();
         let witnessed = Witnessed { installation_id, changes_n, at_ms: now_ms, is_closed };
         let turn = match apart(move || (file.write(&witnessed), file.failed())).await {
@@ -320,13 +320,13 @@ impl Store {
 
     /// How often this process changed what the witness is about; `None` where there is none.
     pub fn witness_works_n(&self) -> Option<u64> {
-        self.parts.backend.sqlite().map(|db| db.changes().works_n())
+        self.parts.backend.sqlite().map(|db| db.changes.works_n())
     }
 
     /// Waits for the next change; without end where there is no witness. For a single caller.
     pub async fn witness_changed(&self) {
         match self.parts.backend.sqlite() {
-            Some(db) => db.changes().changed().await,
+            Some(db) => db.changes.changed().await,
             None => std::future::pending().await,
         }
     }

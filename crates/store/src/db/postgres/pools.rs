@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
 use super::session::{self, SessionCheck, SessionReset, SessionRole};
+use crate::db::backend::Purpose;
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::limited;
 use crate::db::opening::PostgresSettings;
@@ -25,58 +26,38 @@ use hooklatch_core::stop::to_end;
 #[derive(Clone)]
 pub(crate) struct Postgres {
     /// Connections for everything else: PostgreSQL has no single writer.
-    pool: SessionPool<PgConnection>,
+    pub(crate) shared: SessionPool<PgConnection>,
     /// Connections for what operators look at and decide: their questions may be long, and nothing else waits behind
     /// them.
     people: SessionPool<PgConnection>,
     /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
-    committer: SessionPool<PgConnection>,
+    pub(crate) committer: SessionPool<PgConnection>,
     /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
     hosts: Arc<DatabaseHosts>,
-    reset: SessionReset,
-    handlers_n: usize,
+    /// How a session is reset after a handler used it.
+    pub(crate) reset: SessionReset,
+    /// How many sessions handlers may take up.
+    pub(crate) handlers_n: usize,
 }
 
 impl Postgres {
-    pub(crate) fn reader(&self) -> &SessionPool<PgConnection> {
-        &self.pool
-    }
-
-    pub(crate) fn writer(&self) -> &SessionPool<PgConnection> {
-        &self.pool
-    }
-
-    pub(crate) fn people(&self) -> &SessionPool<PgConnection> {
-        &self.people
-    }
-
-    pub(crate) fn committer(&self) -> &SessionPool<PgConnection> {
-        &self.committer
-    }
-
-    pub(crate) fn worker(&self) -> &SessionPool<PgConnection> {
-        &self.worker
-    }
-
-    /// Returns how many sessions of the pool handlers may take up.
-    pub(crate) fn handlers_n(&self) -> usize {
-        self.handlers_n
+    pub(crate) fn pool(&self, purpose: Purpose) -> &SessionPool<PgConnection> {
+        match purpose {
+            Purpose::Reader | Purpose::Writer => &self.shared,
+            Purpose::Worker => &self.worker,
+            Purpose::People | Purpose::Deciding => &self.people,
+        }
     }
 
     /// How much of its connections is taken, by what they are for.
     pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![
-            self.pool.used("shared"),
+            self.shared.used("shared"),
             self.people.used("people"),
             self.committer.used("committer"),
             self.worker.used("worker"),
         ]
-    }
-
-    /// Returns how a session is reset after a handler used it.
-    pub(crate) fn reset(&self) -> SessionReset {
-        self.reset
     }
 
     /// A connection outside of the pools, for work that takes longer than any operation.
@@ -85,8 +66,8 @@ impl Postgres {
     }
 
     pub(crate) async fn close(&self, bound: Duration) {
-        let (pool, people) = (self.pool.close(bound), self.people.close(bound));
-        tokio::join!(self.committer.close(bound), self.worker.close(bound), pool, people);
+        let (shared, people) = (self.shared.close(bound), self.people.close(bound));
+        tokio::join!(self.committer.close(bound), self.worker.close(bound), shared, people);
     }
 }
 
@@ -141,7 +122,7 @@ pub(crate) async fn open(
     };
     let shares = Shares::of(connections_n);
     Ok(Postgres {
-        pool: pool(shares.pool, SessionRole::Plain),
+        shared: pool(shares.pool, SessionRole::Plain),
         people: pool(PEOPLE_N, SessionRole::Plain),
         committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),

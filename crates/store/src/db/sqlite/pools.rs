@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use super::file;
 use super::identity::{DatabaseFile, WitnessFile};
 use super::session::SqliteSession;
+use crate::db::backend::Purpose;
 use crate::db::error::{DbResult, StoreError};
 use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 use crate::db::rules::broken_pragmas;
@@ -54,45 +55,28 @@ PRAGMA temp_store = MEMORY;";
 #[derive(Clone)]
 pub(crate) struct Sqlite {
     /// The only connection that writes.
-    writer: SessionPool<SqliteSession>,
+    pub(crate) writer: SessionPool<SqliteSession>,
     /// Connections that only read.
-    reader: SessionPool<SqliteSession>,
+    pub(crate) reader: SessionPool<SqliteSession>,
     /// Read only, for what operators look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
     /// Moves the log into the file beside the writer: it never writes anything else.
     checkpointer: SessionPool<SqliteSession>,
     /// The file, locked for the life of the process, so that no second one opens it.
-    file: Arc<DatabaseFile>,
+    pub(crate) file: Arc<DatabaseFile>,
     /// What this process changed in it.
-    changes: Arc<FileChanges>,
+    pub(crate) changes: Arc<FileChanges>,
     /// The file beside it that says how far it is.
-    witness: Arc<WitnessFile>,
+    pub(crate) witness: Arc<WitnessFile>,
 }
 
 impl Sqlite {
-    pub(crate) fn reader(&self) -> &SessionPool<SqliteSession> {
-        &self.reader
-    }
-
-    pub(crate) fn writer(&self) -> &SessionPool<SqliteSession> {
-        &self.writer
-    }
-
-    pub(crate) fn people(&self) -> &SessionPool<SqliteSession> {
-        &self.people
-    }
-
-    /// The file that it is.
-    pub(crate) fn file(&self) -> &DatabaseFile {
-        &self.file
-    }
-
-    pub(crate) fn changes(&self) -> &FileChanges {
-        &self.changes
-    }
-
-    pub(crate) fn witness(&self) -> &Arc<WitnessFile> {
-        &self.witness
+    pub(crate) fn pool(&self, purpose: Purpose) -> &SessionPool<SqliteSession> {
+        match purpose {
+            Purpose::Reader => &self.reader,
+            Purpose::People => &self.people,
+            Purpose::Writer | Purpose::Worker | Purpose::Deciding => &self.writer,
+        }
     }
 
     /// Moves what is in the log into the file, beside the writer. Then the rest, which was written meanwhile, with the
