@@ -49,7 +49,7 @@ impl Executor<'_> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(fetch_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::statement::fetch(db, postgres(sql), values)).await,
+            Self::Postgres(db) => limited(postgres::fetch(db, postgres(sql), values)).await,
         }
     }
 
@@ -80,7 +80,7 @@ impl Executor<'_> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::statement::execute(db, postgres(sql), values)).await,
+            Self::Postgres(db) => limited(postgres::execute(db, postgres(sql), values)).await,
         }
     }
 
@@ -88,7 +88,7 @@ impl Executor<'_> {
     pub(super) async fn execute_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
         match self {
             Self::Sqlite(db) => execute_on_sqlite(db, sql, values).await,
-            Self::Postgres(db) => postgres::statement::execute(db, sql, values).await,
+            Self::Postgres(db) => postgres::execute(db, sql, values).await,
         }
     }
 
@@ -96,7 +96,7 @@ impl Executor<'_> {
     pub(crate) async fn fetch_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
         match self {
             Self::Sqlite(db) => fetch_on_sqlite(db, sql, values).await,
-            Self::Postgres(db) => postgres::statement::fetch(db, sql, values).await,
+            Self::Postgres(db) => postgres::fetch(db, sql, values).await,
         }
     }
 
@@ -112,12 +112,12 @@ impl Executor<'_> {
 
 async fn fetch_on_sqlite(db: &mut SqliteSession, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
     let values = values.to_vec();
-    db.run(move |db| sqlite::statement::fetch(db, sql, &values)).await
+    db.run(move |db| sqlite::fetch(db, sql, &values)).await
 }
 
 async fn execute_on_sqlite(db: &mut SqliteSession, sql: &'static str, values: &[Value]) -> DbResult<u64> {
     let values = values.to_vec();
-    db.run(move |db| sqlite::statement::execute(db, sql, &values)).await
+    db.run(move |db| sqlite::execute(db, sql, &values)).await
 }
 
 /// The database's own clock. In Unix milliseconds.
