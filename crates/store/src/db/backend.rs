@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 use tokio::sync::OwnedSemaphorePermit;
@@ -50,7 +51,7 @@ pub(crate) enum Purpose {
 pub(crate) enum PooledConnection {
     Sqlite(HeldSession<SqliteSession>),
     /// A session of PostgreSQL, with what resets it after a handler.
-    Postgres(HeldSession<PgConnection>, SessionReset),
+    Postgres(HeldSession<PgConnection>, Arc<SessionReset>),
 }
 
 impl PooledConnection {
@@ -113,7 +114,9 @@ impl Backend {
     async fn take(&self, purpose: Purpose) -> DbResult<PooledConnection> {
         Ok(match self {
             Self::Sqlite(db) => PooledConnection::Sqlite(db.pool(purpose).take().await?),
-            Self::Postgres(db) => PooledConnection::Postgres(db.pool(purpose).take().await?, db.reset),
+            Self::Postgres(db) => {
+                PooledConnection::Postgres(db.pool(purpose).take().await?, Arc::clone(&db.reset))
+            }
         })
     }
 
@@ -131,7 +134,8 @@ impl Backend {
         let begun = match self {
             Self::Sqlite(db) => db.pool(purpose).begin().await.map(PooledConnection::Sqlite),
             Self::Postgres(db) => {
-                db.pool(purpose).begin().await.map(|held| PooledConnection::Postgres(held, db.reset))
+                let begun = db.pool(purpose).begin().await;
+                begun.map(|held| PooledConnection::Postgres(held, Arc::clone(&db.reset)))
             }
         };
         begun.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
@@ -162,28 +166,13 @@ impl Backend {
         .await
     }
 
-    /// Statements that belong together, the same way: one transaction.
+    /// Runs statements that belong together in one transaction: to their end, even when the caller is gone, within a
+    /// limit.
     pub(crate) async fn together<T: Send + 'static>(
         &self,
         op: &'static str,
         purpose: Purpose,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.within(op, purpose, move |tx| {
-            Box::pin(async move {
-                let answer = async { work(tx.executor()?).await }.await;
-                tx.noted(op, answer)
-            })
-        })
-        .await
-    }
-
-    /// The same for work that needs the transaction itself.
-    pub(crate) async fn within<T: Send + 'static>(
-        &self,
-        op: &'static str,
-        purpose: Purpose,
-        work: impl for<'a> FnOnce(&'a mut Tx) -> BoxedWork<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
@@ -191,8 +180,9 @@ impl Backend {
             let _turn = turn.map_err(|source| StoreError::from_db(op, source))?;
             let mut tx = backend.begin(op, purpose).await?;
             let quiet = backend.sqlite().and_then(|db| db.changes.quiet(op));
-            let answer = work(&mut tx).await;
+            let answer = async { work(tx.executor()?).await }.await;
             drop(quiet);
+            let answer = tx.noted(op, answer);
             let answer = tx.end(answer).await;
             backend.note(&answer);
             answer

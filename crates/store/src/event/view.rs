@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rows::event_state;
+use super::event_state;
 use crate::damaged::{IntactRows, intact, note, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::message::message_state;

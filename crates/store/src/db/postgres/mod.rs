@@ -47,7 +47,7 @@ pub(crate) struct Postgres {
     worker: SessionPool<PgConnection>,
     hosts: Arc<DatabaseHosts>,
     /// How a session is reset after a handler used it.
-    pub(crate) reset: SessionReset,
+    pub(crate) reset: Arc<SessionReset>,
     /// How many sessions handlers may take up.
     pub(crate) handlers_n: usize,
 }
@@ -138,7 +138,7 @@ pub(crate) async fn open(
         committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),
         hosts,
-        reset: SessionReset::of(settings),
+        reset: Arc::new(SessionReset::of(settings)),
         handlers_n: shares.handlers as usize,
     })
 }

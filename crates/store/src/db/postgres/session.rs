@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::db::error::{DbError, DbResult};
 use crate::db::opening::{Pooling, PostgresSettings};
@@ -26,93 +26,64 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
 /// reach us.
-macro_rules! set {
-    () => {
-        "SET lock_timeout = '2s';
+const SET: &str = "SET lock_timeout = '2s';
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = '30s';
 SET statement_timeout = 0;
 SET client_min_messages = 'warning';
-SET jit = off;"
-    };
-}
+SET jit = off;";
+
+/// Keeps what is read back: the server's file may say something else a minute later.
+const KEEP_COMMIT: &str =
+    "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);";
 
 /// Setting that says in the session whether its server has to wait for a standby.
-macro_rules! set_replicated {
-    () => {
-        "SET hooklatch.replicated = 'on';"
-    };
-}
+const SET_REPLICATED: &str = "SET hooklatch.replicated = 'on';";
 
 /// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
 /// transaction that it made read-only cannot be undone and is refused by the last one. A cursor that is to outlive the
 /// transaction would run the handler's query in the COMMIT.
-macro_rules! undo {
-    () => {
-        "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
-SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
-    };
-}
-
-/// The same, and keeps it for the session, whatever the server's file says by then.
-macro_rules! redo {
-    () => {
-        concat!(
-            undo!(),
-            set!(),
-            "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);"
-        )
-    };
-}
-
-/// One round trip, as a simple query: it is right on any connection, also behind a pooler. The last one keeps what is
-/// read back: the server's file may say something else a minute later.
-const SET: &str =
-    concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
-const SET_REPLICATED: &str = set_replicated!();
+const UNDO: &str =
+    "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';";
 
 /// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
 /// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of ours
 /// may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one counts
 /// the statements that are prepared.
-macro_rules! left {
-    () => {
-        "SELECT pg_advisory_unlock_all();
+const LEFT: &str = "SELECT pg_advisory_unlock_all();
 DISCARD TEMP;
 CLOSE ALL;
 UNLISTEN *;
 SELECT set_config('client_connection_check_interval', '2s', false)
     WHERE current_setting('client_connection_check_interval', true) IS NOT NULL;
-SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
-    };
-}
+SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements";
 
 /// Statements that reset a session after a handler used it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct SessionReset {
     /// Statements inside the handler's transaction, when the handler succeeded.
-    pub settings: &'static str,
+    pub settings: String,
     /// Statements after the transaction.
-    pub session: &'static str,
+    pub session: String,
 }
 
 impl SessionReset {
     pub(crate) fn of(settings: &PostgresSettings) -> Self {
-        match (settings.pooling, settings.is_replicated) {
-            (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
-            (Pooling::Session, true) => Self {
-                settings: concat!(redo!(), set_replicated!()),
-                session: concat!(redo!(), set_replicated!(), left!()),
-            },
+        if settings.pooling == Pooling::Transaction {
             // After the transaction the pooler may use another session, which we have not set up.
-            (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
+            return Self { settings: UNDO.to_owned(), session: String::new() };
         }
+        let replicated = if settings.is_replicated { SET_REPLICATED } else { "" };
+        // Kept for the session, whatever the server's file says by then.
+        let settings = format!("{UNDO}{SET}{KEEP_COMMIT}{replicated}");
+        Self { session: format!("{settings}{LEFT}"), settings }
     }
 
     /// Resets the session after the transaction; `false` when that is not possible, because statements are prepared in
     /// it that the driver does not know: the next user of the session would get an error.
     pub(crate) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
-        let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
+        let rows = sqlx::raw_sql(AssertSqlSafe(self.session.clone())).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;
         let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
         Ok(prepared_n.parse() == Ok(session.cached_statements_size()))
@@ -150,10 +121,10 @@ pub(crate) async fn prepare(
     role: SessionRole,
 ) -> DbResult<SessionCheck> {
     if settings.pooling == Pooling::Session {
-        sqlx::raw_sql(SET).execute(&mut *connection).await?;
-        if settings.is_replicated {
-            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
-        }
+        // One round trip, as a simple query: it is right on any connection, also behind a pooler.
+        let replicated = if settings.is_replicated { SET_REPLICATED } else { "" };
+        let set = AssertSqlSafe(format!("{SET}{KEEP_COMMIT}{replicated}"));
+        sqlx::raw_sql(set).execute(&mut *connection).await?;
         // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
         to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }

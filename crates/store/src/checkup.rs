@@ -519,8 +519,8 @@ mod expected_tests {
     #[test]
     fn both_databases_have_the_same_indexes() {
         let [one, other] = [
-            include_str!("../../../../migrations/sqlite/0001_hooklatch.sql"),
-            include_str!("../../../../migrations/postgres/0001_hooklatch.sql"),
+            include_str!("../../../migrations/sqlite/0001_hooklatch.sql"),
+            include_str!("../../../migrations/postgres/0001_hooklatch.sql"),
         ]
         .map(|text| Expected::of(std::iter::once(text)));
         // A table without another key has its key in a unique index, or is it.
