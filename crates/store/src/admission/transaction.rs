@@ -73,7 +73,8 @@ impl Store {
         }
         let quick = match &self.parts.backend {
             Backend::Sqlite(db) => {
-                let quick = sqlite::admitted(db, Arc::clone(&candidates), decide, self.ring.clone()).await;
+                let (all, ring) = (Arc::clone(&candidates), self.ring.clone());
+                let quick = db.transact("admit", move |db| sqlite::admit(db, &all, decide, &ring)).await;
                 self.parts.backend.note(&quick);
                 quick?
             }

@@ -40,6 +40,14 @@ impl Executor<'_> {
         matches!(self, Self::Postgres(_))
     }
 
+    /// PostgreSQL's connection; an error on SQLite. The caller sets a limit.
+    pub(crate) fn pg(&mut self) -> DbResult<&mut PgConnection> {
+        match self {
+            Self::Postgres(db) => Ok(db),
+            Self::Sqlite(_) => Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is")),
+        }
+    }
+
     /// All rows that a statement gives back, in its order.
     pub(crate) async fn fetch(
         &mut self,

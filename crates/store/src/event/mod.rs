@@ -303,27 +303,18 @@ pub(crate) async fn events_update(db: &mut Executor<'_>, updates: &[&EventUpdate
     Ok(())
 }
 
-/// A statement that gives back all that an [`EventRow`] holds, of the rows that `$which` is true of.
-macro_rules! event_rows_sql {
-    ($name:literal, $which:expr) => {
-        concat!(
-            "/* ",
-            $name,
-            " */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms,
-                    error, received_at_ms, identity
-             FROM processed_webhook_events WHERE ",
-            $which
-        )
-    };
+/// A statement that gives back all that an [`EventRow`] holds, of the rows that `which` is true of.
+fn event_rows_sql(op: &str, which: &str) -> String {
+    format!(
+        "/* {op} */ SELECT provider, event_id, event_seq, event_type, digest, state, attempts_n, due_at_ms, error,
+             received_at_ms, identity
+         FROM processed_webhook_events WHERE {which}"
+    )
 }
 
 pub(crate) async fn event_get(db: &mut Executor<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
-    let row = db
-        .fetch_optional(
-            event_rows_sql!("event_get", "provider = $1 AND event_id = $2"),
-            &[key.provider.as_str().into(), key.event_id.as_str().into()],
-        )
-        .await?;
+    let sql = event_rows_sql("event_get", "provider = $1 AND event_id = $2");
+    let row = db.fetch_optional(sql, &[key.provider.as_str().into(), (&key.event_id).into()]).await?;
     row.as_ref().map(EventRow::of).transpose()
 }
 
@@ -333,17 +324,9 @@ pub(crate) async fn events_with(
     provider: &Name,
     event_ids: &[String],
 ) -> DbResult<Vec<EventRow>> {
-    let rows = db
-        .fetch(
-            event_rows_sql!(
-                "events_with",
-                "provider = $1 AND event_id = ANY($2)
-             ORDER BY received_at_ms, event_id"
-            ),
-            &[provider.as_str().into(), event_ids.to_vec().into()],
-        )
-        .await?;
-    rows.iter().map(EventRow::of).collect()
+    let which = "provider = $1 AND event_id = ANY($2) ORDER BY received_at_ms, event_id";
+    let values = [provider.as_str().into(), event_ids.to_vec().into()];
+    db.fetch(event_rows_sql("events_with", which), &values).await?.iter().map(EventRow::of).collect()
 }
 
 /// The provider whose event has been due for longest, of some that are not paused. One look at the index of what is due

@@ -23,10 +23,10 @@ mod types;
 use self::claimed::{Claimed, ClaimedRow};
 use self::types::{Now, lanes_of};
 use crate::db::limit::{OPERATION_LIMIT, limited, whole};
-use crate::db::{Backend, DbError, DbResult, Executor, StoreError};
+use crate::db::{Backend, DbError, DbResult, Executor, Purpose, StoreError};
 use crate::handle::Store;
 use crate::lane;
-use hooklatch_core::seal::{KeyRing, SealedPlace};
+use hooklatch_core::seal::SealedPlace;
 use hooklatch_core::types::{MessageId, Name, UnixMs};
 
 pub(super) use postgres::STATEMENTS;
@@ -55,7 +55,9 @@ impl Store {
         let installation_id = self.installation_id().await?;
         let (node, now) = (node.to_owned(), self.now(now_ms));
         let rows: Vec<ClaimedRow> = match &self.parts.backend {
-            Backend::Postgres(_) => alone!(self.worker.message_lease(&wants, now, lease_ms, &node))?,
+            Backend::Postgres(_) => alone!(self, worker, "message_lease", |db| {
+                limited(postgres::message_lease(db.pg()?, &wants, now, lease_ms, &node)).await
+            })?,
             Backend::Sqlite(_) => {
                 let names: Vec<String> = wants.iter().map(|want| want.destination.to_string()).collect();
                 // Looking costs the only writer nothing, and most looks find nothing.
@@ -164,42 +166,45 @@ impl Store {
     /// Writes the results of attempts. `false` for each whose token is no longer the message's: then nothing
     /// of it was written.
     pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
-        if settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (written, is_own_clock, ring) =
-            (self.sealed(settlements)?, self.is_own_clock(), self.ring.clone());
-        match &self.parts.backend {
-            // One statement where it can be.
-            Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
-                alone!(self.worker.message_settle(&written, is_own_clock, &ring))
-            }
-            Backend::Postgres(_) => together!(self.worker.message_settle(&written, is_own_clock, &ring)),
-            Backend::Sqlite(_) => {
-                let work =
-                    move |db: &mut rusqlite::Connection| sqlite::message_settle(db, &written, ring.key_id());
-                self.on_writer("message_settle", work).await
-            }
-        }
+        if settlements.is_empty() { Ok(Vec::new()) } else { self.settle(settlements, Purpose::Worker).await }
     }
 
-    /// The same for one that could not be settled together with others: it may wait for a lock, and the others do not
-    /// wait for it.
+    /// Settles one that could not be settled together with others: it may wait for a lock, and the others do not wait
+    /// for it.
     pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
-        let written = self.sealed(std::slice::from_ref(settlement))?;
-        let (is_own_clock, ring) = (self.is_own_clock(), self.ring.clone());
-        let settled: Vec<bool> = match &self.parts.backend {
-            Backend::Postgres(_) if settlement.lane.is_none() => {
-                alone!(self.writer.message_settle(&written, is_own_clock, &ring))?
-            }
-            Backend::Postgres(_) => together!(self.message_settle(&written, is_own_clock, &ring))?,
-            Backend::Sqlite(_) => {
-                let work =
-                    move |db: &mut rusqlite::Connection| sqlite::message_settle(db, &written, ring.key_id());
-                self.on_writer("message_settle", work).await?
-            }
-        };
+        let settled = self.settle(std::slice::from_ref(settlement), Purpose::Writer).await?;
         Ok(settled.first().copied().unwrap_or_default())
+    }
+
+    async fn settle(&self, settlements: &[Settlement], purpose: Purpose) -> Result<Vec<bool>, StoreError> {
+        const OP: &str = "message_settle";
+        let (written, is_own_clock, ring) =
+            (self.sealed(settlements)?, self.is_own_clock(), self.ring.clone());
+        let backend = &self.parts.backend;
+        match backend {
+            // One statement where it can be.
+            Backend::Postgres(_) if postgres::is_one_statement(settlements) => {
+                backend
+                    .alone(
+                        OP,
+                        purpose,
+                        work!(|db| message_settle(db, &written, is_own_clock, ring.key_id()).await),
+                    )
+                    .await
+            }
+            Backend::Postgres(_) => {
+                backend
+                    .together(
+                        OP,
+                        purpose,
+                        work!(|db| message_settle(db, &written, is_own_clock, ring.key_id()).await),
+                    )
+                    .await
+            }
+            Backend::Sqlite(_) => {
+                self.on_writer(OP, move |db| sqlite::message_settle(db, &written, ring.key_id())).await
+            }
+        }
     }
 
     fn now(&self, ms: UnixMs) -> Now {
@@ -218,32 +223,16 @@ impl Store {
                 let why = "this is for SQLite, and PostgreSQL is what there is";
                 return Err(StoreError::from_db(op, DbError::unsaid(why)));
             };
-            let whole = async {
-                let failed = |error| StoreError::from_db(op, error);
-                let _turn = db.writer.turn().await.map_err(failed)?;
-                let mut held = db.writer.take().await.map_err(failed)?;
-                let answer = held.session().map_err(failed)?.transact(op, work).await;
-                held.give_back_after_all(answer)
+            let answer = async {
+                let turn = db.writer.turn().await;
+                let _turn = turn.map_err(|error| StoreError::from_db(op, error))?;
+                db.transact(op, work).await
             };
-            let answer = whole.await;
+            let answer = answer.await;
             backend.note(&answer);
             answer
         })
         .await
-    }
-}
-
-/// Claims messages on PostgreSQL; SQLite claims them on the writer's thread.
-async fn message_lease(
-    db: &mut Executor<'_>,
-    wants: &[LeaseWant],
-    now: Now,
-    lease_ms: i64,
-    node: &str,
-) -> DbResult<Vec<ClaimedRow>> {
-    match db {
-        Executor::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
-        Executor::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
     }
 }
 
@@ -252,18 +241,11 @@ async fn message_settle(
     db: &mut Executor<'_>,
     settlements: &[Settlement],
     is_own_clock: bool,
-    ring: &KeyRing,
+    key_id: Option<&str>,
 ) -> DbResult<Vec<bool>> {
     let lanes = lanes_of(settlements);
     lane::lanes_lock(db, &lanes).await?;
-    let settled = match db {
-        Executor::Postgres(db) => {
-            postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?
-        }
-        Executor::Sqlite(_) => {
-            return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
-        }
-    };
+    let settled = postgres::message_settle(db.pg()?, settlements, is_own_clock, key_id).await?;
     lane::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms)).await?;
     Ok(settled)
 }

@@ -92,6 +92,18 @@ impl Sqlite {
         }
     }
 
+    /// One whole transaction of the writer, in one hop.
+    pub(crate) async fn transact<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let failed = |error| StoreError::from_db(op, error);
+        let mut held = self.writer.take().await.map_err(failed)?;
+        let answer = held.session().map_err(failed)?.transact(op, work).await;
+        held.give_back_after_all(answer)
+    }
+
     /// Moves what is in the log into the file, beside the writer. Then the rest, which was written meanwhile, with the
     /// writer kept out: the log begins anew, and stays as small as it is. While another connection reads or writes, the
     /// rest waits for the next checkpoint.
