@@ -449,8 +449,8 @@ const OF_SETTINGS: &str =
     "/* checkup_server */ SELECT CAST(name AS TEXT) AS name, CAST(setting AS TEXT) AS setting
     FROM pg_settings WHERE name = ANY($1)";
 
-/// What a session gets that begins now: the server's own value, and above it what was said of everybody, of the
-/// database, of the role, and of both.
+/// What a session gets that begins now: the server's own value, and above it what is set for every session, for the
+/// database, for the role, and for both.
 const COMING: &str = "/* checkup_coming */ SELECT name, setting FROM (
         SELECT CAST(name AS TEXT) AS name, CAST(reset_val AS TEXT) AS setting, -1 AS place FROM pg_settings
         WHERE name = ANY($1)

@@ -73,14 +73,14 @@ impl Store {
         })
     }
 
-    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
-    /// nodes: clocks that differ then cost no node its lease. A clock that tests set by hand goes before.
+    /// Makes leases and due times go by the database's own clock where it has one, not by those of the nodes: clocks that
+    /// differ then cost no node its lease. A clock that tests set by hand goes before.
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
     }
 
-    /// The same database, whose bodies and captured answers are sealed with the first key of this ring when they are
+    /// Seals bodies and captured answers with the first key of this ring when they are
     /// written, and opened with any of them. What was written in the clear is read as before.
     #[must_use]
     pub fn sealed_with(self, ring: KeyRing) -> Self {
@@ -92,7 +92,7 @@ impl Store {
         &self.ring
     }
 
-    /// The same database, which keeps answers to operators for so long. Milliseconds.
+    /// Sets the time for which answers to operators are kept. Milliseconds.
     #[must_use]
     pub fn keeping_answers(self, answers_kept_ms: i64) -> Self {
         Self { answers_kept_ms, ..self }

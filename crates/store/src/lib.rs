@@ -8,7 +8,7 @@
 //! is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 //!
 //! Reading order: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the path of an
-//! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
+//! event through `numbers.rs`, `admission/` and `event/`, and that of its messages through `message/` and `lane.rs`.
 //! `people/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
 //! orders about many, `audit.rs` the record of both. `migrations.rs` creates the tables. The store does not decide what
 //! happens to an event or a message: callers say what to write.

@@ -97,9 +97,9 @@ impl Rhythm {
         #[expect(clippy::cast_precision_loss, reason = "minutes")]
         let gap_s = (gap * (MINUTE_MS / 1_000)) as f64;
         self.gap_seconds.resize(SIZES_N, 0.0);
-        let kept = (-gap_s / HALF_LIFE_S).exp2();
+        let remaining = (-gap_s / HALF_LIFE_S).exp2();
         for seconds in &mut self.gap_seconds {
-            *seconds *= kept;
+            *seconds *= remaining;
         }
         let size = (0..SIZES_N - 1).find(|size| size_s(*size) >= gap_s).unwrap_or(SIZES_N - 1);
         if let Some(seconds) = self.gap_seconds.get_mut(size) {
@@ -276,7 +276,7 @@ pub struct OpenCounts {
     pub events: Vec<EventCount>,
     /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
     pub pauses_due_ms: Vec<(String, UnixMs)>,
-    /// The same of paused providers.
+    /// Paused providers, each with when its pause should be over.
     pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
     /// Operations that wait for an operator, by state: those that there are.
     pub operations: Vec<(String, u64)>,

@@ -228,7 +228,7 @@ const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, la
 const QUERIES: [(&str, &str); 29] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
-    ("message_release told", "ARRAY[1024000, 2048000], 10000000"),
+    ("message_release attempts", "ARRAY[1024000, 2048000], 10000000"),
     ("message_release back", "ARRAY[1024000, 2048000], 10000000"),
     ("lanes_extend", "'billing', 'l5', 1, 10000000"),
     ("lanes_lock", "'billing', ARRAY['l5', 'l6']"),

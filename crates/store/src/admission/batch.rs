@@ -184,7 +184,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
     candidates.iter().zip(latched).enumerate().filter(is_raised).map(|(position, _)| position).collect()
 }
 
-/// Returns the highest version of each object, in the one order in which everybody locks them.
+/// Returns the highest version of each object, in the one order in which all transactions lock them.
 pub(crate) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<VersionRaise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;

@@ -73,7 +73,7 @@ pub enum Plan {
 pub trait Decide: Send + Sized + 'static {
     /// Returns what follows from those events that are new, where that does not depend on which they are.
     /// Asked once, first.
-    fn known(&mut self) -> Option<Writes>;
+    fn unconditional(&mut self) -> Option<Writes>;
 
     /// Returns what follows, event by event: what was found, and whether a newer version of its object had
     /// been seen.
@@ -135,7 +135,7 @@ impl MessageInsert<'_> {
     }
 }
 
-/// The lanes of these messages, and how many of them each gets; in the one order in which everybody locks them.
+/// The lanes of these messages, and how many of them each gets; in the one order in which all transactions lock them.
 fn lanes_wanted(messages: &[NewMessage]) -> Vec<(&str, &str, i64)> {
     let mut lanes: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for message in messages {

@@ -79,7 +79,7 @@ impl Store {
                 quick?
             }
             Backend::Postgres(_) if lock_wait_ms.is_some() => FastPath::Slow(decide),
-            Backend::Postgres(db) => match decide.known().filter(Writes::is_plain) {
+            Backend::Postgres(db) => match decide.unconditional().filter(Writes::is_plain) {
                 Some(writes) => {
                     self.admit_at_once(db, &candidates, decide, writes).await.map(FastPath::Done)?
                 }

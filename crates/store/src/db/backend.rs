@@ -120,7 +120,7 @@ impl Backend {
         })
     }
 
-    /// The turn of what is not admission, where everybody writes through one connection.
+    /// The turn of what is not admission, where all writes go through one connection.
     async fn turn(&self, purpose: Purpose) -> DbResult<Option<OwnedSemaphorePermit>> {
         match (self, purpose) {
             (Self::Postgres(_), _) | (_, Purpose::Reader | Purpose::People) => Ok(None),

@@ -81,7 +81,7 @@ impl DbError {
         self.kind == ErrorKind::Damaged
     }
 
-    /// The same damage, with the table and the key of its row.
+    /// Adds the table and the key of its row to an error about damage.
     pub(crate) fn of_row(self, table: &str, key: &str) -> Self {
         if self.is_damage() {
             Self::of(ErrorKind::Damaged, format!("`{table}` row `{key}`: {self}"))
@@ -401,7 +401,7 @@ mod tests {
             let error = coded(code);
             assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{code}");
         }
-        let wordless = [
+        let uncoded = [
             (DbError::vanished(), Verdict::Vanished, true),
             (DbError::decode("state", "`x`"), Verdict::Refused, true),
             (DbError::no_answer(Duration::from_secs(5)), Verdict::Away, false),
@@ -410,7 +410,7 @@ mod tests {
             (sqlx::Error::PoolClosed.into(), Verdict::Away, false),
             (rusqlite::Error::QueryReturnedNoRows.into(), Verdict::Vanished, true),
         ];
-        for (error, verdict, is_server_error) in wordless {
+        for (error, verdict, is_server_error) in uncoded {
             assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{error}");
         }
     }

@@ -92,7 +92,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The same as it stands, for as long as it takes; for statements of others.
+    /// Runs a statement as it stands, for as long as it takes; for statements of handlers.
     pub(super) async fn execute_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
         match self {
             Self::Sqlite(db) => execute_on_sqlite(db, sql, values).await,
@@ -100,7 +100,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The same as it stands, for as long as it takes; for statements of others, and those that read all there is.
+    /// All rows of a statement as it stands, for as long as it takes; for those of handlers, and those that read all there is.
     pub(crate) async fn fetch_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
         match self {
             Self::Sqlite(db) => fetch_on_sqlite(db, sql, values).await,

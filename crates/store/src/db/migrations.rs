@@ -132,7 +132,7 @@ fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
         info!(
             waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
             waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
-            "another node migrates the database, or somebody holds its tables; waiting"
+            "another node migrates the database, or another session holds its tables; waiting"
         );
     }
     is_busy

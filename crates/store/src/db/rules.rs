@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn broken(name: &str, value: &str) -> Vec<&'static str> {
-        let kept = [
+        let met = [
             ("fsync", "on"),
             ("full_page_writes", "on"),
             ("synchronous_commit", "remote_apply"),
@@ -131,7 +131,7 @@ mod tests {
             ("statement_timeout", "0"),
         ];
         let mut settings: BTreeMap<_, _> =
-            kept.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            met.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         settings.insert(name.to_owned(), value.to_owned());
         broken_settings(&settings, Pooling::Session).iter().map(|one| one.name).collect()
     }

@@ -122,7 +122,7 @@ impl Row {
         self.int_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
+    /// A whole number; `None` is NULL.
     pub fn int_or_null(&self, column: &str) -> DbResult<Option<i64>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
@@ -148,7 +148,7 @@ impl Row {
         self.text_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
+    /// The text in a column; `None` is NULL.
     pub fn text_or_null(&self, column: &str) -> DbResult<Option<String>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
@@ -162,7 +162,7 @@ impl Row {
         self.bytes_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
+    /// The bytes in a column; `None` is NULL.
     pub(crate) fn bytes_or_null(&self, column: &str) -> DbResult<Option<Vec<u8>>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),

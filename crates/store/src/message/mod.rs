@@ -258,7 +258,7 @@ const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
 pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_extend", EXTEND),
     ("message_release", LOST),
-    ("message_release told", LOST_ATTEMPTS),
+    ("message_release attempts", LOST_ATTEMPTS),
     ("message_release back", LOST_BACK),
 ];
 

@@ -91,7 +91,7 @@ pub struct LostClaims {
     pub age_ms: i64,
 }
 
-/// The lease a message is written with: its first claim, made before it is there for anybody else to see.
+/// The lease a message is written with: its first claim, made before another transaction can see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitialLease {
     /// Name of the node that holds it.
@@ -330,7 +330,7 @@ pub struct MessageRow {
     pub sent_under: Option<SentUnder>,
 }
 
-/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+/// The lanes of these settlements, each once, in the one order in which all transactions lock them.
 pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<Lane> {
     let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
     settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
@@ -351,7 +351,7 @@ impl Store {
         })
     }
 
-    /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
+    /// The latest time in the rows of open messages: no clock of ours showed an earlier one when they were written.
     pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
         alone!(self, reader, "message_latest_ms", |db| {
             let sql =

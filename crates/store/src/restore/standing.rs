@@ -311,7 +311,7 @@ impl Store {
             Err(error) => warn!(
                 %file,
                 %error,
-                "the witness of the database cannot be written: an older copy that somebody puts back will not be noticed. \
+                "the witness of the database cannot be written: an older copy that is put back will not be noticed. \
                  Give this process the right to make that file, and room for it"
             ),
         }

@@ -94,7 +94,7 @@ struct Shares {
 const COMMITTER_N: u32 = 1;
 /// Number of connections for what operators look at and decide.
 const PEOPLE_N: u32 = 2;
-/// Number of the pool's connections that handlers leave to everybody else: a handler may keep one for seconds.
+/// Number of the pool's connections that handlers leave to other work: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;
 
 impl Shares {
@@ -145,7 +145,7 @@ pub(crate) async fn open(
 
 /// Time for which the host that took writes last is asked alone, when there are others.
 const CURRENT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Time that a host may take to say what it is: with the one above less than the pool waits for a
+/// Time that a host may take to report its state: with the one above less than the pool waits for a
 /// connection.
 const HOST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Further time for the hosts before it in the URL, once one is found: all nodes choose the same.

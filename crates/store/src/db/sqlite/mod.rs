@@ -41,7 +41,7 @@ const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 const PEOPLE_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for a checkpoint that lets the log begin anew: no connection writes meanwhile.
+/// Time for which a checkpoint waits that lets the log begin anew: no connection writes meanwhile.
 const RESTART_TIMEOUT: Duration = Duration::from_millis(5);
 /// Prepared statements that each connection keeps.
 const STATEMENTS_N: usize = 512;

@@ -164,7 +164,7 @@ impl SqliteSession {
         Ok(Self { jobs, shared, begin, file: (file, log), changes: None })
     }
 
-    /// The same connection, whose changes are counted, and after whose commits the file is looked for at its path.
+    /// Counts the changes of this connection, and looks after its commits for the file at its path.
     pub(crate) fn counting(self, changes: Option<Arc<FileChanges>>) -> Self {
         Self { changes, ..self }
     }
