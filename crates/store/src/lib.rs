@@ -79,8 +79,8 @@ pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
-    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
-    WitnessWord,
+    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreState, TakeOver, TakenOver, WitnessFinding,
+    WitnessState,
 };
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use rhythm::AHEAD_MS_MAX;

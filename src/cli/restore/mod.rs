@@ -18,7 +18,7 @@ use hooklatch_core::times::parse_time;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_operator::load::{Kinds, loaded};
 use hooklatch_operator::setup::refuse_without_keys;
-use hooklatch_store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
+use hooklatch_store::{NODE_SEEN_EVERY, RestoreState, Store, TakeOver};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -144,22 +144,22 @@ async fn look(
     kinds: &Kinds,
     given: &GivenTimes,
 ) -> anyhow::Result<ExitCode> {
-    let standing = store.restore_standing().await.context("could not tell what this database is")?;
+    let standing = store.restore_state().await.context("could not tell what this database is")?;
     let facts = store.restore_facts().await.context("could not look at the database")?;
     let made_at_ms = match standing {
-        RestoreStanding::Backup { made_at_ms } => Some(made_at_ms),
+        RestoreState::Backup { made_at_ms } => Some(made_at_ms),
         _ => None,
     };
     let from_ms = given.backed_up_at_ms.or(made_at_ms).unwrap_or(facts.newest_at_ms);
     let until_ms = given.until_ms.unwrap_or(given.now_ms).max(from_ms);
     let ran_until_ms = match standing {
-        RestoreStanding::Older { ran_until_ms } => Some(ran_until_ms),
+        RestoreState::Older { ran_until_ms } => Some(ran_until_ms),
         _ => None,
     };
     let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: given.now_ms };
     let mut report = RestoreReport::of(standing, &facts, &moments, config, kinds);
     report.keys_missing = keys_missing(store).await?;
-    let is_waiting = standing != RestoreStanding::Same;
+    let is_waiting = standing != RestoreState::Same;
     if !args.yes {
         say(if args.json { report.to_json()? } else { in_words(&report, given.now_ms) });
         return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });

@@ -13,7 +13,7 @@ use hooklatch_core::times::{ago, format_moment};
 use hooklatch_core::types::{MessageState, Repeat, UnixMs};
 use hooklatch_operator::load::Kinds;
 use hooklatch_receive::provider::Provider;
-use hooklatch_store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
+use hooklatch_store::{OpenCount, ProviderTrace, RestoreFacts, RestoreState, TakenOver};
 use hooklatch_verify::spec::{Resend, Spec};
 
 const DAY_MS: i64 = 86_400_000;
@@ -83,7 +83,7 @@ struct MessageRisk {
 
 impl RestoreReport {
     pub(super) fn of(
-        standing: RestoreStanding,
+        standing: RestoreState,
         facts: &RestoreFacts,
         moments: &Moments,
         config: &Config,

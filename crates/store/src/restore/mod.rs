@@ -1,21 +1,21 @@
 //! Restored databases: a database that is a copy of an earlier state of its installation. How a copy is made on SQLite,
-//! how a start detects that it runs on one (`standing.rs`), and how it is taken over without repeating any effect.
+//! how a start detects that it runs on one (`state.rs`), and how it is taken over without repeating any effect.
 //!
 //! Idempotency keys never change: an event that a sender sends once more gets the keys that it had, so the destination
 //! recognizes them. Counters (numbers of events, firings of signals, further runs) would give the same keys to other
 //! things, and continue above all that may have been given: see [`Store::restore_take_over`]. `docs/backup.md` explains
 //! it to operators.
 
-mod standing;
+mod state;
 
-use self::standing::{DatabaseIdentity, identity, restore_note};
+use self::state::{DatabaseIdentity, identity, restore_note};
 use crate::audit::{AuditEntry, append};
 use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::message::message_state;
 use hooklatch_core::types::{MessageState, UnixMs};
 
-pub use standing::{RestoreStanding, WitnessState, WitnessWord};
+pub use state::{RestoreState, WitnessFinding, WitnessState};
 
 /// The newest events that are looked at, and most messages of a kind that are counted.
 const LOOKED_N_MAX: i64 = 100_000;
