@@ -96,9 +96,14 @@ pub(crate) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     for one in all {
         let state = on_writer(db, async |session| apply(session, None, one).await).await?;
         let Some(sql) = one.filling.filter(|_| state != MigrationState::Done) else { continue };
-        let started = Instant::now();
-        let filled_n =
-            fill(async || on_writer(db, async |session| fill_some(session, sql).await).await).await?;
+        let (mut filled_n, started) = (0, Instant::now());
+        loop {
+            let changed_n = on_writer(db, async |session| fill_some(session, sql).await).await?;
+            filled_n += changed_n;
+            if is_filled(changed_n) {
+                break;
+            }
+        }
         on_writer(db, async |session| filled(&mut session.executor(), one, filled_n, started).await).await?;
     }
     Ok(())
@@ -158,9 +163,7 @@ async fn apply_all<S: Session>(
     for one in all {
         let state = apply(session, guard.as_deref_mut(), one).await?;
         if let (Some(sql), MigrationState::Missing | MigrationState::Unfilled) = (one.filling, state) {
-            let started = Instant::now();
-            let filled_n = fill(async || fill_some(session, sql).await).await?;
-            filled(&mut session.executor(), one, filled_n, started).await?;
+            fill(session, one, sql).await?;
         }
     }
     Ok(())
@@ -237,17 +240,22 @@ async fn outside(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
     note(executor, one).await
 }
 
-/// Fills some rows at a time, until so few were left that older binaries may have written them meanwhile: those come in
-/// ones and twos, without end. Returns the number of rows.
-async fn fill(mut some: impl AsyncFnMut() -> DbResult<u64>) -> DbResult<u64> {
-    let mut filled_n = 0;
+async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -> DbResult<()> {
+    let (mut filled_n, started) = (0, Instant::now());
     loop {
-        let changed_n = some().await?;
+        let changed_n = fill_some(session, sql).await?;
         filled_n += changed_n;
-        if changed_n < FILLED_N_MAX.unsigned_abs() {
-            return Ok(filled_n);
+        if is_filled(changed_n) {
+            break;
         }
     }
+    filled(&mut session.executor(), one, filled_n, started).await
+}
+
+/// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
+/// twos, without end.
+fn is_filled(changed_n: u64) -> bool {
+    changed_n < FILLED_N_MAX.unsigned_abs()
 }
 
 async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
