@@ -8,7 +8,7 @@ use hooklatch_core::times::rfc3339;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::setup::{self, Opened};
 use hooklatch_outbox::ClockOffset;
-use hooklatch_store::{ProgramMigrations, RestoreStanding, SchemaState, Store, WitnessState, WitnessWord};
+use hooklatch_store::{ProgramMigrations, RestoreState, SchemaState, Store, WitnessFinding, WitnessState};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -55,11 +55,10 @@ pub(super) async fn open_store(
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
 /// have forgotten what it would send again, and knows what it would count under other names.
 async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
-    let standing =
-        store.restore_standing().await.context("could not tell whether it is the same database")?;
+    let standing = store.restore_state().await.context("could not tell whether it is the same database")?;
     let what = match standing {
-        RestoreStanding::Same => None,
-        RestoreStanding::TookOver => {
+        RestoreState::Same => None,
+        RestoreState::TookOver => {
             if is_replicated {
                 info!("another server of the database took over; commits waited for it");
             } else {
@@ -70,21 +69,21 @@ async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Resul
             }
             None
         }
-        RestoreStanding::Backup { made_at_ms } => {
+        RestoreState::Backup { made_at_ms } => {
             let at = rfc3339(made_at_ms).unwrap_or_else(|| made_at_ms.to_string());
             Some(format!("is a backup that was made at {at}"))
         }
-        RestoreStanding::Older { ran_until_ms } => {
+        RestoreState::Older { ran_until_ms } => {
             let at = rfc3339(ran_until_ms).unwrap_or_else(|| ran_until_ms.to_string());
             Some(format!(
                 "is older than what ran last, which was here until {at} at least: a copy was put back"
             ))
         }
-        RestoreStanding::Elsewhere => Some(
+        RestoreState::Elsewhere => Some(
             "was read in from a dump, or is in another server or database than the one that ran last"
                 .to_owned(),
         ),
-        RestoreStanding::PointInTime => Some("was restored to an earlier point in time".to_owned()),
+        RestoreState::PointInTime => Some("was restored to an earlier point in time".to_owned()),
     };
     if let Some(what) = what {
         anyhow::bail!(
@@ -99,11 +98,11 @@ async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Resul
 /// another one; no other error here prevents the start.
 async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     match store.witness_state().await {
-        Ok(Some(WitnessState { path, word, .. })) => {
+        Ok(Some(WitnessState { path, finding, .. })) => {
             let file = path.display();
-            match word {
-                WitnessWord::Absent => info!(%file, "the database has no witness yet: it gets one"),
-                WitnessWord::Other => {
+            match finding {
+                WitnessFinding::Absent => info!(%file, "the database has no witness yet: it gets one"),
+                WitnessFinding::Other => {
                     let is_empty = store
                         .is_without_events()
                         .await
@@ -120,13 +119,13 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
                          of before. If that was not intended, stop and put the right file back"
                     );
                 }
-                WitnessWord::Unreadable(why) => warn!(
+                WitnessFinding::Unreadable(why) => warn!(
                     %file,
                     why,
                     "the witness of the database cannot be read, so it is not known whether an older copy was put in its \
                      place; it is written anew. If one was, stop and see docs/backup.md"
                 ),
-                WitnessWord::Same { .. } | WitnessWord::Older { .. } => {}
+                WitnessFinding::Same { .. } | WitnessFinding::Older { .. } => {}
             }
         }
         Ok(None) => return Ok(()),

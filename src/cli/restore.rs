@@ -23,7 +23,7 @@ use hooklatch_operator::load::{Kinds, loaded};
 use hooklatch_operator::setup::refuse_without_keys;
 use hooklatch_receive::provider::Provider;
 use hooklatch_store::{
-    NODE_SEEN_EVERY, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, Store, TakeOver, TakenOver,
+    NODE_SEEN_EVERY, OpenCount, ProviderTrace, RestoreFacts, RestoreState, Store, TakeOver, TakenOver,
 };
 use hooklatch_verify::spec::{Resend, Spec};
 
@@ -156,22 +156,22 @@ async fn look(
     kinds: &Kinds,
     given: &GivenTimes,
 ) -> anyhow::Result<ExitCode> {
-    let standing = store.restore_standing().await.context("could not tell what this database is")?;
+    let standing = store.restore_state().await.context("could not tell what this database is")?;
     let facts = store.restore_facts().await.context("could not look at the database")?;
     let made_at_ms = match standing {
-        RestoreStanding::Backup { made_at_ms } => Some(made_at_ms),
+        RestoreState::Backup { made_at_ms } => Some(made_at_ms),
         _ => None,
     };
     let from_ms = given.backed_up_at_ms.or(made_at_ms).unwrap_or(facts.newest_at_ms);
     let until_ms = given.until_ms.unwrap_or(given.now_ms).max(from_ms);
     let ran_until_ms = match standing {
-        RestoreStanding::Older { ran_until_ms } => Some(ran_until_ms),
+        RestoreState::Older { ran_until_ms } => Some(ran_until_ms),
         _ => None,
     };
     let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: given.now_ms };
     let mut report = RestoreReport::of(standing, &facts, &moments, config, kinds);
     report.keys_missing = keys_missing(store).await?;
-    let is_waiting = standing != RestoreStanding::Same;
+    let is_waiting = standing != RestoreState::Same;
     if !args.yes {
         say(if args.json { report.to_json()? } else { in_words(&report, given.now_ms) });
         return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });
@@ -275,7 +275,7 @@ struct MessageRisk {
 
 impl RestoreReport {
     fn of(
-        standing: RestoreStanding,
+        standing: RestoreState,
         facts: &RestoreFacts,
         moments: &Moments,
         config: &Config,

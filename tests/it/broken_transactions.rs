@@ -113,7 +113,7 @@ async fn a_savepoint_that_a_handler_forgot_ends_with_what_it_did_before_it(datab
 }
 
 async fn rolls_back(tx: &mut Tx, _: Event<Json>) -> Handled {
-    let sql = match tx.dialect() {
+    let sql = match hooklatch_store::tx_dialect(tx) {
         "sqlite" => "INSERT OR ROLLBACK INTO ledger (invoice) VALUES ('booked')",
         _ => "DO $$ BEGIN RAISE EXCEPTION 'no'; END $$",
     };
@@ -137,7 +137,7 @@ async fn a_broken_deferred_rule_is_its_events_alone(database: &Database) {
 }
 
 async fn stalls(tx: &mut Tx, _: Event<Json>) -> Handled {
-    if tx.dialect() == "postgres" {
+    if hooklatch_store::tx_dialect(tx) == "postgres" {
         tx.execute("SELECT pg_sleep(60)", &[]).await.map_err(anyhow::Error::from)?;
     } else {
         // It has no statement that waits; what it does holds the only writer.

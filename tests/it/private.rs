@@ -36,7 +36,7 @@ async fn the_databases_files_are_for_us_alone_also_those_of_earlier_versions() {
     for file in files(&server) {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
-    assert!(server.log().contains("everybody could read this file"), "{}", server.log());
+    assert!(server.log().contains("every user could read this file"), "{}", server.log());
     server.kill();
     let database = files(&server).remove(0);
     set_permissions(&database, Permissions::from_mode(0o640)).unwrap();

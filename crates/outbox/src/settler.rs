@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn only_a_database_that_is_away_is_worth_the_same_write_again() {
         let [conflict, locked, refused, away] = {
-            let (op, source) = ("x", || hooklatch_store::DbError::decode("c", "x"));
+            let (op, source) = ("x", || hooklatch_store::decode_error("c", "x"));
             [
                 StoreError::Conflict { op, source: source() },
                 StoreError::Locked { op, source: source() },

@@ -3,7 +3,7 @@
 //!
 //! A function that reads many rows reads them with [`intact`]: a damaged row is skipped, counted and logged, and the
 //! others are processed. A function for one row returns the error, with table and key ([`of_row`]). Claims of messages
-//! hold such a row (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
+//! hold such a row (`message/claimed.rs`), and so does the look for due events (`event/mod.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::damaged::intact;
-use super::db::{DbResult, Executor, Row, StoreError};
+use super::db::{DbResult, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::{Clock, Name, UnixMs};
@@ -59,19 +59,46 @@ impl Store {
             return Ok(());
         }
         let (keys, ring) = (keys.to_vec(), self.ring.clone());
-        together!(self.fetched_keys_keep(&keys, &ring))
+        together!(self, writer, "fetched_keys_keep", |db| {
+            for one in &keys {
+                let content = ring.seal(&place(&one.digest), one.content.as_bytes())?.into_owned();
+                db.execute(
+                    KEEP,
+                    &[
+                        one.provider.as_str().into(),
+                        one.digest.to_vec().into(),
+                        one.fetched_at_ms.into(),
+                        content.into(),
+                        ring.key_id().into(),
+                    ],
+                )
+                .await?;
+            }
+            let providers: BTreeSet<&str> = keys.iter().map(|one| one.provider.as_str()).collect();
+            for provider in providers {
+                db.execute(KEEP_NEWEST, &[provider.into(), FETCHED_KEYS_N_MAX.into()]).await?;
+            }
+            Ok(())
+        })
     }
 
     /// Returns the keys of one provider that open, the newest first: what other nodes have kept meanwhile is among them.
     pub async fn fetched_keys_of(&self, provider: &Name) -> Result<Vec<FetchedKey>, StoreError> {
         let (provider, ring) = (provider.clone(), self.ring.clone());
-        alone!(self.reader.fetched_keys_of(&provider, &ring))
+        alone!(self, reader, "fetched_keys_of", |db| {
+            let values = [provider.as_str().into(), FETCHED_KEYS_N_MAX.into()];
+            opened(&db.fetch(READ_OF, &values).await?, &ring)
+        })
     }
 
     /// Deletes what is too old, and returns the others that open.
     pub async fn fetched_keys(&self, now_ms: UnixMs) -> Result<Vec<FetchedKey>, StoreError> {
         let ring = self.ring.clone();
-        together!(self.fetched_keys(now_ms.saturating_sub(KEPT_MS), &ring))
+        together!(self, writer, "fetched_keys", |db| {
+            let before_ms = now_ms.saturating_sub(KEPT_MS);
+            db.execute(DELETE_OLD, &[before_ms.into()]).await?;
+            opened(&db.fetch(READ, &[READ_N_MAX.into()]).await?, &ring)
+        })
     }
 }
 
@@ -103,42 +130,6 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("key register", REGISTER),
 ];
 
-async fn fetched_keys_keep(db: &mut Executor<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
-    for one in keys {
-        let content = ring.seal(&place(&one.digest), one.content.as_bytes())?.into_owned();
-        db.execute(
-            KEEP,
-            &[
-                one.provider.as_str().into(),
-                one.digest.to_vec().into(),
-                one.fetched_at_ms.into(),
-                content.into(),
-                ring.key_id().into(),
-            ],
-        )
-        .await?;
-    }
-    let providers: BTreeSet<&str> = keys.iter().map(|one| one.provider.as_str()).collect();
-    for provider in providers {
-        db.execute(KEEP_NEWEST, &[provider.into(), FETCHED_KEYS_N_MAX.into()]).await?;
-    }
-    Ok(())
-}
-
-async fn fetched_keys(db: &mut Executor<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
-    db.execute(DELETE_OLD, &[before_ms.into()]).await?;
-    opened(&db.fetch(READ, &[READ_N_MAX.into()]).await?, ring)
-}
-
-async fn fetched_keys_of(
-    db: &mut Executor<'_>,
-    provider: &Name,
-    ring: &KeyRing,
-) -> DbResult<Vec<FetchedKey>> {
-    let values = [provider.as_str().into(), FETCHED_KEYS_N_MAX.into()];
-    opened(&db.fetch(READ_OF, &values).await?, ring)
-}
-
 /// Those of these rows that open.
 fn opened(rows: &[Row], ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
     let key = |row: &Row| {
@@ -159,19 +150,42 @@ impl Store {
     /// Returns the id of the first key of the ring that is not the key that this database knows under this id.
     pub async fn key_mismatch(&self) -> Result<Option<String>, StoreError> {
         let ring = self.ring().clone();
-        if ring.is_on() { alone!(self.people.key_mismatch(&ring)) } else { Ok(None) }
+        if ring.is_on() {
+            alone!(self, people, "key_mismatch", |db| {
+                for key in ring.keys() {
+                    if let Some(row) = db.fetch_optional(CHECK_VALUE, &[key.id().into()]).await?
+                        && row.bytes("check_value")? != key.check_value()
+                    {
+                        return Ok(Some(key.id().to_owned()));
+                    }
+                }
+                Ok(None)
+            })
+        } else {
+            Ok(None)
+        }
     }
 
     /// Returns the id of the newest key that this database was sealed with, if any.
     pub async fn key_known(&self) -> Result<Option<String>, StoreError> {
-        alone!(self.people.key_known())
+        alone!(self, people, "key_known", |db| {
+            let sql = "/* key_known */ SELECT key_id FROM encryption_keys ORDER BY written_at_ms DESC, key_id DESC LIMIT 1";
+            db.fetch_optional(sql, &[]).await?.map(|row| row.text("key_id")).transpose()
+        })
     }
 
     /// Writes the check values that are missing, then does the same. To be called before anything is encrypted.
     pub async fn keys_register(&self) -> Result<Option<String>, StoreError> {
         let ring = self.ring().clone();
         if ring.is_on() {
-            alone!(self.writer.key_checks_write(&ring))?;
+            alone!(self, writer, "key_checks_write", |db| {
+                // Of two nodes that write at once, the second one waits for the first, and changes nothing.
+                for key in ring.keys() {
+                    let now_ms = Clock::system().now_ms();
+                    db.execute(REGISTER, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;
+                }
+                Ok(())
+            })?;
         }
         self.key_mismatch().await
     }
@@ -180,29 +194,3 @@ impl Store {
 const CHECK_VALUE: &str = "/* key_mismatch */ SELECT check_value FROM encryption_keys WHERE key_id = $1";
 const REGISTER: &str = "/* keys_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
     VALUES ($1, $2, $3) ON CONFLICT (key_id) DO NOTHING";
-
-async fn key_known(db: &mut Executor<'_>) -> DbResult<Option<String>> {
-    let sql =
-        "/* key_known */ SELECT key_id FROM encryption_keys ORDER BY written_at_ms DESC, key_id DESC LIMIT 1";
-    db.fetch_optional(sql, &[]).await?.map(|row| row.text("key_id")).transpose()
-}
-
-async fn key_mismatch(db: &mut Executor<'_>, ring: &KeyRing) -> DbResult<Option<String>> {
-    for key in ring.keys() {
-        if let Some(row) = db.fetch_optional(CHECK_VALUE, &[key.id().into()]).await?
-            && row.bytes("check_value")? != key.check_value()
-        {
-            return Ok(Some(key.id().to_owned()));
-        }
-    }
-    Ok(None)
-}
-
-/// Of two nodes that write at once, the second one waits for the first, and changes nothing.
-async fn key_checks_write(db: &mut Executor<'_>, ring: &KeyRing) -> DbResult<()> {
-    for key in ring.keys() {
-        let now_ms = Clock::system().now_ms();
-        db.execute(REGISTER, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;
-    }
-    Ok(())
-}

@@ -1,7 +1,8 @@
 //! The store's handle: how a database is opened, what it is, and how it is closed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -27,6 +28,9 @@ pub struct Store {
 /// Default time for which answers to operators are kept. Milliseconds.
 const ANSWERS_KEPT_MS: i64 = 86_400_000;
 
+/// Time that operations under way have to end when the store is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
 /// State that all clones of a [`Store`] share.
 pub(crate) struct StoreParts {
     pub(super) backend: Backend,
@@ -47,7 +51,7 @@ impl Store {
         Self::open_with(settings, &PostgresSettings::default()).await
     }
 
-    /// The same, knowing what stands between us and PostgreSQL.
+    /// Connects through what stands between us and PostgreSQL, and refuses a database that could lose what it confirmed.
     pub async fn open_with(
         settings: &StoreSettings,
         postgres: &PostgresSettings,
@@ -69,14 +73,14 @@ impl Store {
         })
     }
 
-    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
-    /// nodes: clocks that differ then cost no node its lease. A clock that tests set by hand goes before.
+    /// Makes leases and due times go by the database's own clock where it has one, not by those of the nodes: clocks that
+    /// differ then cost no node its lease. A clock that tests set by hand goes before.
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
     }
 
-    /// The same database, whose bodies and captured answers are sealed with the first key of this ring when they are
+    /// Seals bodies and captured answers with the first key of this ring when they are
     /// written, and opened with any of them. What was written in the clear is read as before.
     #[must_use]
     pub fn sealed_with(self, ring: KeyRing) -> Self {
@@ -88,7 +92,7 @@ impl Store {
         &self.ring
     }
 
-    /// The same database, which keeps answers to operators for so long. Milliseconds.
+    /// Sets the time for which answers to operators are kept. Milliseconds.
     #[must_use]
     pub fn keeping_answers(self, answers_kept_ms: i64) -> Self {
         Self { answers_kept_ms, ..self }
@@ -106,29 +110,38 @@ impl Store {
     /// Returns how many transactions of handlers there may be at once, so that connections are left for
     /// everything else.
     pub fn handlers_n(&self) -> usize {
-        self.parts.backend.handlers_n()
+        match &self.parts.backend {
+            Backend::Sqlite(_) => 1,
+            Backend::Postgres(db) => db.handlers_n,
+        }
     }
 
     /// The file that the database is; `None` for a server.
     pub fn file(&self) -> Option<PathBuf> {
-        self.parts.backend.file().map(Path::to_owned)
+        self.parts.backend.sqlite().map(|db| db.file.path().to_owned())
     }
 
     /// Why what is open is not the database that this process started on, if that was seen: then nothing is committed,
     /// and nothing may be sent, until a restart.
     pub fn replaced(&self) -> Option<&str> {
-        let moved = self.parts.backend.sqlite().and_then(|db| db.file().moved());
+        let moved = self.parts.backend.sqlite().and_then(|db| db.file.moved());
         moved.or_else(|| self.parts.backend.health().replaced())
     }
 
     /// How much of the node's connections is taken, by what they are for.
     pub fn connections(&self) -> Vec<PoolUsage> {
-        self.parts.backend.used()
+        match &self.parts.backend {
+            Backend::Sqlite(db) => db.used(),
+            Backend::Postgres(db) => db.used(),
+        }
     }
 
     /// Name of the database's dialect: `sqlite` or `postgres`.
     pub fn dialect(&self) -> &'static str {
-        self.parts.backend.dialect()
+        match &self.parts.backend {
+            Backend::Sqlite(_) => "sqlite",
+            Backend::Postgres(_) => "postgres",
+        }
     }
 
     /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
@@ -141,11 +154,20 @@ impl Store {
 
     /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
     pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
-        self.parts.backend.clock_offset_ms(now_ms).await
+        if matches!(self.parts.backend, Backend::Sqlite(_)) {
+            return Ok(0);
+        }
+        let there_ms: UnixMs = alone!(self, reader, "clock_offset_ms", |db| {
+            db.fetch_one("/* clock_offset_ms */ SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")
+        })?;
+        Ok(there_ms.saturating_sub(now_ms))
     }
 
     /// Closes every connection, after what runs on them; within seconds, whatever the database does.
     pub async fn close(&self) {
-        self.parts.backend.close().await;
+        match &self.parts.backend {
+            Backend::Sqlite(db) => db.close(CLOSE_LIMIT).await,
+            Backend::Postgres(db) => db.close(CLOSE_LIMIT).await,
+        }
     }
 }

@@ -151,7 +151,7 @@ impl Store {
     pub async fn idempotency_tx(&self, claim: &KeyClaim) -> Result<Tx, StoreError> {
         let mut tx = self.parts.backend.begin("idempotency_tx", purpose!(writer)).await?;
         let begun = match in_tx!(tx, witness_insert(claim)) {
-            Ok(()) => tx.handler_begins().await,
+            Ok(()) => crate::db::handler_begins(&mut tx).await,
             Err(error) => Err(error),
         };
         match begun {
@@ -168,7 +168,7 @@ impl Store {
         claim: &KeyClaim,
         answer: &NewAnswer,
     ) -> Result<bool, StoreError> {
-        tx.handler_ended().await?;
+        crate::db::handler_ended(&mut tx).await?;
         in_tx!(tx, witness_delete(claim))?;
         match in_tx!(tx, idempotency_finish(claim, answer)) {
             Ok(true) => tx.end(Ok(true)).await,

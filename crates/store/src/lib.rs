@@ -8,7 +8,7 @@
 //! is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 //!
 //! Reading order: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the path of an
-//! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
+//! event through `numbers.rs`, `admission/` and `event/`, and that of its messages through `message/` and `lane.rs`.
 //! `queries/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
 //! orders about many, `audit.rs` the record of both. `migrations.rs` creates the tables. The store does not decide what
 //! happens to an event or a message: callers say what to write.
@@ -50,10 +50,13 @@ pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };
 pub use db::{
+    BrokenRule, FileKey, broken_pragmas, broken_settings, copy_file, decode_error, sqlite_path, waiting,
+};
+pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
-pub use db::{FileKey, copy_file, sqlite_path, waiting};
+pub use db::{handler_abandoned, handler_begins, handler_ended, roll_back, trial_ends, tx_dialect};
 pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
@@ -74,8 +77,8 @@ pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
 pub use rejection::{PairingSecret, REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
-    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
-    WitnessWord,
+    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreState, TakeOver, TakenOver, WitnessFinding,
+    WitnessState,
 };
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use rhythm::AHEAD_MS_MAX;

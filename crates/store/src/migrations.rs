@@ -12,9 +12,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::db::{
-    DbResult, Executor, Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError,
-};
+use super::db::{Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::{Clock, Name};
 
@@ -56,7 +54,12 @@ impl Store {
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
         let applied = self.parts.backend.migrate(ALL).await?;
         let id = Uuid::new_v4().to_string();
-        alone!(self.writer.installation_create(&id))?;
+        alone!(self, writer, "installation_create", |db| {
+            let sql =
+                "/* installation_create */ INSERT INTO installation (one, installation_id, created_at_ms)
+                VALUES (1, $1, $2) ON CONFLICT DO NOTHING";
+            db.execute(sql, &[id.into(), Clock::system().now_ms().into()]).await.map(drop)
+        })?;
         Ok(applied)
     }
 
@@ -88,28 +91,14 @@ impl Store {
         if let Some(id) = self.parts.installation.get() {
             return Ok(*id);
         }
-        let text: String = alone!(self.reader.installation_text())?;
+        let text: String = alone!(self, reader, "installation_text", |db| {
+            let sql = "/* installation_id */ SELECT installation_id FROM installation";
+            db.fetch_one(sql, &[]).await?.text("installation_id")
+        })?;
         let id = Uuid::parse_str(&text)
             .map_err(|_| StoreError::inconsistent("installation", "installation_id", "1"))?;
         Ok(*self.parts.installation.get_or_init(|| id))
     }
-}
-
-/// Gives the installation its id, unless it has one.
-pub(super) async fn installation_create(db: &mut Executor<'_>, id: &str) -> DbResult<()> {
-    let now_ms = Clock::system().now_ms();
-    db.execute(
-        "/* installation_create */ INSERT INTO installation (one, installation_id, created_at_ms) VALUES (1, $1, $2)
-         ON CONFLICT DO NOTHING",
-        &[id.into(), now_ms.into()],
-    )
-    .await
-    .map(drop)
-}
-
-async fn installation_text(db: &mut Executor<'_>) -> DbResult<String> {
-    let sql = "/* installation_id */ SELECT installation_id FROM installation";
-    db.fetch_one(sql, &[]).await?.text("installation_id")
 }
 
 /// The steps of a program's own tables.

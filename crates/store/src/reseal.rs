@@ -41,6 +41,12 @@ pub struct ResealPlace {
     attempt_n: u32,
 }
 
+impl ResealPlace {
+    fn of(row: &Row) -> DbResult<Self> {
+        Ok(Self { number: row.int("number")?, attempt_n: row.count("attempt_n")? })
+    }
+}
+
 /// Result of one batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResealStep {
@@ -52,154 +58,15 @@ pub struct ResealStep {
     pub unopened_n: u32,
 }
 
-/// The statements of one table: which keys it has, how many rows of one, how many of the oldest in the clear, the rows of a key, those of any or none, and how
-/// a row is written. `$1` and `$2` are the place behind which rows are looked for.
-struct SealedSql {
-    next_key: &'static str,
-    counted: &'static str,
-    counted_to: &'static str,
-    clear: &'static str,
-    of_key: &'static str,
-    of_none: &'static str,
-    write: &'static str,
-}
-
-/// The key of the event with this number, for which its columns are encrypted.
-macro_rules! own_event {
-    ($event_seq:literal) => {
-        concat!(
-            "(SELECT e.provider FROM processed_webhook_events e WHERE e.event_seq = ",
-            $event_seq,
-            ") AS provider, (SELECT e.event_id FROM processed_webhook_events e WHERE e.event_seq = ",
-            $event_seq,
-            ") AS event_id"
+/// The key of the event with this number (an expression), for which columns are encrypted.
+fn own_event(event_seq: &str) -> String {
+    let column = |name: &str| {
+        format!(
+            ", (SELECT e.{name} FROM processed_webhook_events e WHERE e.event_seq = {event_seq}) AS {name}"
         )
     };
+    column("provider") + &column("event_id")
 }
-macro_rules! next_key {
-    ($table:literal) => {
-        concat!("/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM ", $table, " WHERE key_id > $1")
-    };
-}
-/// Columns and source of the rows of a key behind a place: `$1` is the key, `$2` and `$3` the place.
-macro_rules! behind {
-    ($table:literal, $number:literal) => {
-        concat!(
-            $number,
-            " AS number, 0 AS attempt_n FROM ",
-            $table,
-            " WHERE key_id = $1 AND ",
-            $number,
-            " > $2 AND CAST($3 AS BIGINT) >= 0 ORDER BY key_id, ",
-            $number
-        )
-    };
-    (answers) => {
-        "message_id AS number, attempt_n FROM outbox_attempts
-         WHERE key_id = $1 AND (message_id, attempt_n) > ($2, $3) ORDER BY key_id, message_id, attempt_n"
-    };
-}
-/// How many of them there are, of at most `$4`.
-macro_rules! counted {
-    ($($rows:tt)*) => {
-        concat!("/* key_rows */ SELECT COUNT(*) AS n FROM (SELECT ", behind!($($rows)*), " LIMIT $4) few")
-    };
-}
-/// The `$4`-th of them, if there are so many.
-macro_rules! counted_to {
-    ($($rows:tt)*) => {
-        concat!("/* key_rows */ SELECT ", behind!($($rows)*), " LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1")
-    };
-}
-macro_rules! clear {
-    ($table:literal, $key_id:literal, $order:literal) => {
-        concat!(
-            "/* clear_rows */ SELECT COUNT(*) AS n FROM (SELECT ",
-            $key_id,
-            " AS key_id FROM ",
-            $table,
-            " ORDER BY ",
-            $order,
-            " LIMIT $1) oldest WHERE key_id IS NULL"
-        )
-    };
-}
-
-const PAYLOADS: SealedSql = SealedSql {
-    next_key: next_key!("webhook_payloads"),
-    counted: counted!("webhook_payloads", "event_seq"),
-    counted_to: counted_to!("webhook_payloads", "event_seq"),
-    clear: clear!("webhook_payloads", "key_id", "event_seq"),
-    of_key: concat!(
-        "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, ",
-        stored_body!("p"),
-        " AS body, whole, search_ids, ",
-        own_event!("p.event_seq"),
-        " FROM webhook_payloads p WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
-        ORDER BY event_seq LIMIT $3"
-    ),
-    // What is sealed is gone past without its columns.
-    of_none: concat!(
-        "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id,
-            CASE WHEN key_id IS NULL THEN headers END AS sealed_text,
-            CASE WHEN key_id IS NULL THEN ",
-        stored_body!("p"),
-        " END AS body, CASE WHEN key_id IS NULL THEN whole END AS whole, ",
-        own_event!("p.event_seq"),
-        " FROM webhook_payloads p WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
-        ORDER BY event_seq LIMIT $3"
-    ),
-    // Its `whole` may be gone by now. A body in parts is in one piece afterwards.
-    write: "/* reseal */ UPDATE webhook_payloads
-        SET headers = $4, body = COALESCE($5, body), parts_n = NULL, whole = CASE WHEN whole IS NOT NULL THEN $6 END, key_id = $7
-        WHERE event_seq = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3",
-};
-const CONTENTS: SealedSql = SealedSql {
-    next_key: next_key!("outbox_contents"),
-    counted: counted!("outbox_contents", "message_id"),
-    counted_to: counted_to!("outbox_contents", "message_id"),
-    clear: clear!("outbox_contents", "key_id", "message_id"),
-    of_key: concat!(
-        "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
-            CAST(NULL AS BYTEA) AS whole, ",
-        own_event!("c.message_id / 1024"),
-        " FROM outbox_contents c WHERE key_id = $4 AND message_id > $1 AND CAST($2 AS BIGINT) >= 0
-        ORDER BY message_id LIMIT $3"
-    ),
-    of_none: concat!(
-        "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id,
-            CASE WHEN key_id IS NULL THEN headers END AS sealed_text, CASE WHEN key_id IS NULL THEN body END AS body,
-            CAST(NULL AS BYTEA) AS whole, ",
-        own_event!("c.message_id / 1024"),
-        " FROM outbox_contents c WHERE message_id > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
-        ORDER BY message_id LIMIT $3"
-    ),
-    write: "/* reseal */ UPDATE outbox_contents SET headers = $4, body = $5, key_id = $7
-        WHERE message_id = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3 AND CAST($6 AS BYTEA) IS NULL",
-};
-const ANSWERS: SealedSql = SealedSql {
-    next_key: next_key!("outbox_attempts"),
-    counted: counted!(answers),
-    counted_to: counted_to!(answers),
-    // What has no answer has nothing to seal.
-    clear: clear!(
-        "outbox_attempts",
-        "CASE WHEN response IS NULL THEN '' ELSE key_id END",
-        "message_id, attempt_n"
-    ),
-    of_key: "/* reseal */ SELECT message_id AS number, attempt_n, key_id, response AS sealed_text,
-            CAST(NULL AS BYTEA) AS body, CAST(NULL AS BYTEA) AS whole
-        FROM outbox_attempts WHERE key_id = $4 AND (message_id, attempt_n) > ($1, $2)
-        ORDER BY message_id, attempt_n LIMIT $3",
-    of_none: "/* reseal */ SELECT message_id AS number, attempt_n, key_id,
-            CASE WHEN key_id IS NULL THEN response END AS sealed_text,
-            CAST(NULL AS BYTEA) AS body, CAST(NULL AS BYTEA) AS whole
-        FROM outbox_attempts WHERE (message_id, attempt_n) > ($1, $2) AND CAST($4 AS TEXT) = ''
-        ORDER BY message_id, attempt_n LIMIT $3",
-    write: "/* reseal */ UPDATE outbox_attempts SET response = $4, key_id = $7
-        WHERE message_id = $1 AND attempt_n = $2 AND COALESCE(key_id, '') = $3 AND response IS NOT NULL
-          AND CAST($5 AS BYTEA) IS NULL AND CAST($6 AS BYTEA) IS NULL",
-};
 
 impl SealedTable {
     /// All of them, in the order in which they are gone through.
@@ -214,23 +81,109 @@ impl SealedTable {
         }
     }
 
-    fn sql(self) -> &'static SealedSql {
+    fn text_column(self) -> &'static str {
+        if self == Self::Answers { "response" } else { "headers" }
+    }
+
+    /// The two columns of its place, and its order.
+    fn place_columns(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Payloads => &PAYLOADS,
-            Self::Contents => &CONTENTS,
-            Self::Answers => &ANSWERS,
+            Self::Payloads => ("event_seq", "0", "event_seq"),
+            Self::Contents => ("message_id", "0", "message_id"),
+            Self::Answers => ("message_id", "attempt_n", "message_id, attempt_n"),
         }
     }
 
-    fn text_column(self) -> &'static str {
-        if self == Self::Answers { "response" } else { "headers" }
+    /// True of the rows behind a place, by the names of its two values.
+    fn behind(self, number: &str, attempt_n: &str) -> String {
+        match self {
+            Self::Payloads => format!("event_seq > {number} AND CAST({attempt_n} AS BIGINT) >= 0"),
+            Self::Contents => format!("message_id > {number} AND CAST({attempt_n} AS BIGINT) >= 0"),
+            Self::Answers => format!("(message_id, attempt_n) > ({number}, {attempt_n})"),
+        }
+    }
+
+    /// Columns and source of the rows of the key `$1` behind the place of `$2` and `$3`.
+    fn of_key_sql(self) -> String {
+        let (number, attempt_n, order) = self.place_columns();
+        format!(
+            "{number} AS number, {attempt_n} AS attempt_n FROM {} WHERE key_id = $1 AND {} ORDER BY key_id, {order}",
+            self.table(),
+            self.behind("$2", "$3")
+        )
+    }
+
+    /// Finds up to `$3` rows behind the place of `$1` and `$2`: those of the key `$4`, or with an empty one those of any
+    /// and none, of which what is sealed is gone past without its columns.
+    fn rows_sql(self, has_key: bool) -> String {
+        const NULL: &str = "CAST(NULL AS BYTEA)";
+        let (number, attempt_n, order) = self.place_columns();
+        let (body, whole, further) = match self {
+            Self::Payloads => {
+                (stored_body!("p"), "whole", ", search_ids".to_owned() + &own_event("p.event_seq"))
+            }
+            Self::Contents => ("body", NULL, own_event("p.message_id / 1024")),
+            Self::Answers => (NULL, NULL, String::new()),
+        };
+        let column = |sql: &str| {
+            if has_key { sql.to_owned() } else { format!("CASE WHEN key_id IS NULL THEN {sql} END") }
+        };
+        format!(
+            "/* reseal */ SELECT {number} AS number, {attempt_n} AS attempt_n, key_id, {} AS sealed_text, {} AS body,
+                 {} AS whole{further}
+             FROM {} p WHERE {} AND {} ORDER BY {order} LIMIT $3",
+            column(self.text_column()),
+            column(body),
+            column(whole),
+            self.table(),
+            if has_key { "key_id = $4" } else { "CAST($4 AS TEXT) = ''" },
+            self.behind("$1", "$2"),
+        )
+    }
+
+    /// Writes the row at the place of `$1` and `$2`, if it has the key `$3`: text, body, whole and their key.
+    fn write_sql(self) -> &'static str {
+        match self {
+            // Its `whole` may be gone by now. A body in parts is in one piece afterwards.
+            Self::Payloads => {
+                "/* reseal */ UPDATE webhook_payloads SET headers = $4, body = COALESCE($5, body), parts_n = NULL,
+                    whole = CASE WHEN whole IS NOT NULL THEN $6 END, key_id = $7
+                 WHERE event_seq = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3"
+            }
+            Self::Contents => {
+                "/* reseal */ UPDATE outbox_contents SET headers = $4, body = $5, key_id = $7
+                 WHERE message_id = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3
+                   AND CAST($6 AS BYTEA) IS NULL"
+            }
+            Self::Answers => {
+                "/* reseal */ UPDATE outbox_attempts SET response = $4, key_id = $7
+                 WHERE message_id = $1 AND attempt_n = $2 AND COALESCE(key_id, '') = $3 AND response IS NOT NULL
+                   AND CAST($5 AS BYTEA) IS NULL AND CAST($6 AS BYTEA) IS NULL"
+            }
+        }
     }
 }
 
 impl Store {
     /// Returns the keys that something is sealed with, each with the tables that have it: a probe of an index for each.
     pub async fn keys_in_use(&self) -> Result<Vec<KeyUse>, StoreError> {
-        alone!(self.people.keys_in_use())
+        alone!(self, people, "keys_in_use", |db| {
+            let mut found: Vec<KeyUse> = Vec::new();
+            for table in SealedTable::ALL {
+                let sql = format!(
+                    "/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM {} WHERE key_id > $1",
+                    table.table()
+                );
+                let mut last = String::new();
+                while let Some(key_id) =
+                    db.fetch_one(sql.clone(), &[last.as_str().into()]).await?.text_or_null("key_id")?
+                {
+                    last.clone_from(&key_id);
+                    found.push(KeyUse { table, key_id });
+                }
+            }
+            Ok(found)
+        })
     }
 
     /// Counts the rows of a key, [`SEALED_COUNTED_N`] at a time: how many there are behind `from`, and where to go on.
@@ -239,13 +192,39 @@ impl Store {
         of: &KeyUse,
         from: ResealPlace,
     ) -> Result<(u32, Option<ResealPlace>), StoreError> {
-        let of = of.clone();
-        alone!(self.people.key_rows(&of, from))
+        let (rows, key_id) = (of.table.of_key_sql(), of.key_id.clone());
+        alone!(self, people, "key_rows", |db| {
+            let values = [key_id.into(), from.number.into(), from.attempt_n.into(), SEALED_COUNTED_N.into()];
+            let last = format!("/* key_rows */ SELECT {rows} LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1");
+            if let Some(row) = db.fetch_optional(last, &values).await? {
+                return Ok((SEALED_COUNTED_N, Some(ResealPlace::of(&row)?)));
+            }
+            let counted = format!("/* key_rows */ SELECT COUNT(*) AS n FROM (SELECT {rows} LIMIT $4) few");
+            Ok((db.fetch_one(counted, &values).await?.count("n")?, None))
+        })
     }
 
     /// Returns how many of the oldest [`SEALED_COUNTED_N`] rows of each table are in the clear, where any is.
     pub async fn clear_rows(&self) -> Result<Vec<(SealedTable, u32)>, StoreError> {
-        alone!(self.people.clear_rows())
+        alone!(self, people, "clear_rows", |db| {
+            let mut found = Vec::new();
+            for table in SealedTable::ALL {
+                // What has no answer has nothing to seal.
+                let key_id = match table {
+                    SealedTable::Answers => "CASE WHEN response IS NULL THEN '' ELSE key_id END",
+                    SealedTable::Payloads | SealedTable::Contents => "key_id",
+                };
+                let (.., order) = table.place_columns();
+                let sql = format!(
+                    "/* clear_rows */ SELECT COUNT(*) AS n FROM (
+                         SELECT {key_id} AS key_id FROM {} ORDER BY {order} LIMIT $1) oldest WHERE key_id IS NULL",
+                    table.table()
+                );
+                let rows_n = db.fetch_one(sql, &[SEALED_COUNTED_N.into()]).await?.count("n")?;
+                found.extend((rows_n > 0).then_some((table, rows_n)));
+            }
+            Ok(found)
+        })
     }
 
     /// Seals up to `limit` rows anew with the newest key: those of the key `of`, or with `None` those in the clear.
@@ -258,72 +237,25 @@ impl Store {
         limit: u32,
     ) -> Result<ResealStep, StoreError> {
         let (of, ring) = (of.map(str::to_owned), self.ring().clone());
-        let rows = SealedRows { table, of };
-        together!(self.reseal(&rows, from, limit, &ring))
+        together!(self.reseal((table, of.as_deref()), from, limit, &ring))
     }
-}
-
-/// The rows of a table that a key sealed, or those in the clear.
-struct SealedRows {
-    table: SealedTable,
-    of: Option<String>,
-}
-
-async fn keys_in_use(db: &mut Executor<'_>) -> DbResult<Vec<KeyUse>> {
-    let mut found = Vec::new();
-    for table in SealedTable::ALL {
-        let mut last = String::new();
-        loop {
-            let row = db.fetch_one(table.sql().next_key, &[last.as_str().into()]).await?;
-            let Some(key_id) = row.text_or_null("key_id")? else { break };
-            last.clone_from(&key_id);
-            found.push(KeyUse { table, key_id });
-        }
-    }
-    Ok(found)
-}
-
-async fn key_rows(
-    db: &mut Executor<'_>,
-    of: &KeyUse,
-    from: ResealPlace,
-) -> DbResult<(u32, Option<ResealPlace>)> {
-    let sql = of.table.sql();
-    let values =
-        [of.key_id.as_str().into(), from.number.into(), from.attempt_n.into(), SEALED_COUNTED_N.into()];
-    if let Some(row) = db.fetch_optional(sql.counted_to, &values).await? {
-        let to = ResealPlace { number: row.int("number")?, attempt_n: row.count("attempt_n")? };
-        return Ok((SEALED_COUNTED_N, Some(to)));
-    }
-    Ok((db.fetch_one(sql.counted, &values).await?.count("n")?, None))
-}
-
-async fn clear_rows(db: &mut Executor<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
-    let mut found = Vec::new();
-    for table in SealedTable::ALL {
-        let rows_n = db.fetch_one(table.sql().clear, &[SEALED_COUNTED_N.into()]).await?.count("n")?;
-        found.extend((rows_n > 0).then_some((table, rows_n)));
-    }
-    Ok(found)
 }
 
 async fn reseal(
     db: &mut Executor<'_>,
-    of_rows: &SealedRows,
+    (table, of): (SealedTable, Option<&str>),
     from: ResealPlace,
     limit: u32,
     ring: &KeyRing,
 ) -> DbResult<ResealStep> {
-    let (table, of) = (of_rows.table, of_rows.of.as_deref());
     let mut step = ResealStep::default();
     if !ring.is_on() || of == ring.key_id() {
         return Ok(step);
     }
-    let sql = if of.is_some() { table.sql().of_key } else { table.sql().of_none };
     let values = [from.number.into(), from.attempt_n.into(), limit.into(), of.unwrap_or_default().into()];
-    let rows = db.fetch(sql, &values).await?;
+    let rows = db.fetch(table.rows_sql(of.is_some()), &values).await?;
     for row in &rows {
-        let at = ResealPlace { number: row.int("number")?, attempt_n: row.count("attempt_n")? };
+        let at = ResealPlace::of(row)?;
         step.next = Some(at).filter(|_| rows.len() >= limit as usize);
         if row.text_or_null("key_id")?.as_deref() != of || row.text_or_null("sealed_text")?.is_none() {
             continue;
@@ -338,7 +270,7 @@ async fn reseal(
                 let mut values = vec![at.number.into(), at.attempt_n.into(), of.unwrap_or_default().into()];
                 values.extend(columns);
                 values.push(ring.key_id().into());
-                if db.execute(table.sql().write, &values).await? == 0 {
+                if db.execute(table.write_sql(), &values).await? == 0 {
                     continue;
                 }
                 step.resealed_n += 1;

@@ -97,9 +97,9 @@ impl Rhythm {
         #[expect(clippy::cast_precision_loss, reason = "minutes")]
         let gap_s = (gap * (MINUTE_MS / 1_000)) as f64;
         self.gap_seconds.resize(SIZES_N, 0.0);
-        let kept = (-gap_s / HALF_LIFE_S).exp2();
+        let remaining = (-gap_s / HALF_LIFE_S).exp2();
         for seconds in &mut self.gap_seconds {
-            *seconds *= kept;
+            *seconds *= remaining;
         }
         let size = (0..SIZES_N - 1).find(|size| size_s(*size) >= gap_s).unwrap_or(SIZES_N - 1);
         if let Some(seconds) = self.gap_seconds.get_mut(size) {
@@ -146,7 +146,27 @@ impl Store {
             return self.rhythms().await;
         }
         let accepted = accepted.clone();
-        together!(self.rhythms_add(&accepted, now_ms))
+        together!(self, writer, "rhythms_add", |db| {
+            // In the order of their names, so that two nodes do not wait for each other.
+            let latest_ms = now_ms.saturating_add(AHEAD_MS_MAX);
+            for (provider, at_ms) in accepted.iter().filter(|(_, at_ms)| **at_ms <= latest_ms) {
+                if db.execute(FIRST, &[provider.into(), (*at_ms).into()]).await? > 0 {
+                    continue;
+                }
+                let row = db.fetch_one(LOCKED, &[provider.into()]).await?;
+                let mut known = rhythm(&row)?;
+                known.add(*at_ms, now_ms);
+                let seconds: Vec<f64> = known.gap_seconds.iter().map(|seconds| seconds.round()).collect();
+                let text = serde_json::to_string(&seconds).unwrap_or_else(|_| "[]".to_owned());
+                let gaps_n = i64::try_from(known.gaps_n).unwrap_or(i64::MAX);
+                db.execute(
+                    CHANGED,
+                    &[provider.into(), known.last_accepted_at_ms.into(), gaps_n.into(), text.into()],
+                )
+                .await?;
+            }
+            rhythms(db).await
+        })
     }
 }
 
@@ -154,29 +174,6 @@ async fn rhythms(db: &mut Executor<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
     let read = |row: &Row| Ok((row.text("provider")?, rhythm(row)?));
     let rows = intact("provider_rhythms", "provider", &db.fetch(LIST, &[]).await?, read)?.rows;
     Ok(rows.into_iter().collect())
-}
-
-/// In the order of their names, so that two nodes do not wait for each other.
-async fn rhythms_add(
-    db: &mut Executor<'_>,
-    accepted: &BTreeMap<String, UnixMs>,
-    now_ms: UnixMs,
-) -> DbResult<BTreeMap<String, Rhythm>> {
-    let latest_ms = now_ms.saturating_add(AHEAD_MS_MAX);
-    for (provider, at_ms) in accepted.iter().filter(|(_, at_ms)| **at_ms <= latest_ms) {
-        if db.execute(FIRST, &[provider.into(), (*at_ms).into()]).await? > 0 {
-            continue;
-        }
-        let row = db.fetch_one(LOCKED, &[provider.into()]).await?;
-        let mut known = rhythm(&row)?;
-        known.add(*at_ms, now_ms);
-        let seconds: Vec<f64> = known.gap_seconds.iter().map(|seconds| seconds.round()).collect();
-        let text = serde_json::to_string(&seconds).unwrap_or_else(|_| "[]".to_owned());
-        let gaps_n = i64::try_from(known.gaps_n).unwrap_or(i64::MAX);
-        db.execute(CHANGED, &[provider.into(), known.last_accepted_at_ms.into(), gaps_n.into(), text.into()])
-            .await?;
-    }
-    rhythms(db).await
 }
 
 fn rhythm(row: &Row) -> DbResult<Rhythm> {
@@ -279,7 +276,7 @@ pub struct OpenCounts {
     pub events: Vec<EventCount>,
     /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
     pub pauses_due_ms: Vec<(String, UnixMs)>,
-    /// The same of paused providers.
+    /// Paused providers, each with when its pause should be over.
     pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
     /// Operations that wait for an operator, by state: those that there are.
     pub operations: Vec<(String, u64)>,
@@ -288,46 +285,44 @@ pub struct OpenCounts {
 impl Store {
     /// Counts what is open.
     pub async fn open_counts(&self) -> Result<OpenCounts, StoreError> {
-        snapshot!(self.open_counts())
-    }
-}
-
-async fn open_counts(db: &mut Executor<'_>) -> DbResult<OpenCounts> {
-    let mut found = OpenCounts::default();
-    let mut names = open_destinations(db).await?;
-    names.sort();
-    names.dedup();
-    for name in names {
-        let counted = [(&name).into(), OPEN_COUNTED_N_MAX.into()];
-        for sql in [DUE.to_owned(), stuck_sql()] {
-            for row in db.fetch(sql, &counted).await? {
-                found.messages.push(message_count(&name, &row)?);
+        snapshot!(self, "open_counts", |db| {
+            let mut found = OpenCounts::default();
+            let mut names = open_destinations(db).await?;
+            names.sort();
+            names.dedup();
+            for name in names {
+                let counted = [(&name).into(), OPEN_COUNTED_N_MAX.into()];
+                for sql in [DUE.to_owned(), stuck_sql()] {
+                    for row in db.fetch(sql, &counted).await? {
+                        found.messages.push(message_count(&name, &row)?);
+                    }
+                }
+                let blocked_n = db.fetch_one(LANES, &counted).await?.int("n")?.unsigned_abs();
+                if blocked_n > 0 {
+                    found.blocked_lanes.push((name.clone(), blocked_n));
+                }
+                if let Some(row) = db.fetch_optional(KEY_UNTIL, &[(&name).into()]).await? {
+                    found.keys_until_ms.push((name, row.int("key_valid_until_ms")?));
+                }
             }
-        }
-        let blocked_n = db.fetch_one(LANES, &counted).await?.int("n")?.unsigned_abs();
-        if blocked_n > 0 {
-            found.blocked_lanes.push((name.clone(), blocked_n));
-        }
-        if let Some(row) = db.fetch_optional(KEY_UNTIL, &[(&name).into()]).await? {
-            found.keys_until_ms.push((name, row.int("key_valid_until_ms")?));
-        }
+            let names = db.fetch(PROVIDERS, &[PROVIDERS_N_MAX.into()]).await?;
+            for name in intact("processed_webhook_events", "name", &names, |row| row.text("name"))?.rows {
+                for row in db.fetch(events_sql(), &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
+                    found.events.push(event_count(&name, &row)?);
+                }
+            }
+            for row in db.fetch(PAUSES, &[]).await? {
+                found.pauses_due_ms.push((row.text("destination")?, row.int("due_ms")?));
+            }
+            for row in db.fetch(PROVIDER_PAUSES, &[]).await? {
+                found.provider_pauses_due_ms.push((row.text("provider")?, row.int("due_ms")?));
+            }
+            for row in db.fetch(OPERATIONS, &[]).await? {
+                found.operations.push((row.text("state")?, row.int("n")?.unsigned_abs()));
+            }
+            Ok(found)
+        })
     }
-    let names = db.fetch(PROVIDERS, &[PROVIDERS_N_MAX.into()]).await?;
-    for name in intact("processed_webhook_events", "name", &names, |row| row.text("name"))?.rows {
-        for row in db.fetch(events_sql(), &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
-            found.events.push(event_count(&name, &row)?);
-        }
-    }
-    for row in db.fetch(PAUSES, &[]).await? {
-        found.pauses_due_ms.push((row.text("destination")?, row.int("due_ms")?));
-    }
-    for row in db.fetch(PROVIDER_PAUSES, &[]).await? {
-        found.provider_pauses_due_ms.push((row.text("provider")?, row.int("due_ms")?));
-    }
-    for row in db.fetch(OPERATIONS, &[]).await? {
-        found.operations.push((row.text("state")?, row.int("n")?.unsigned_abs()));
-    }
-    Ok(found)
 }
 
 fn message_count(name: &str, row: &Row) -> DbResult<MessageCount> {

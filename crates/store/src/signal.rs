@@ -56,32 +56,12 @@ impl Store {
         // Sorted, so that two nodes with the same signals cannot wait for each other.
         let copies: Vec<SignalCopy> = copies.into_values().collect();
         let asked = copies.clone();
-        let firings: Vec<Firing> = together!(self.signals_number(&asked))?;
-        let found: Vec<(SignalCopy, Firing)> = copies.into_iter().zip(firings).collect();
-        for event in events.iter_mut().filter(|event| event.window_ms.is_some()) {
-            let is_its = |(copy, _): &&(SignalCopy, Firing)| {
-                copy.provider == event.key.provider.as_str() && copy.signal == event.key.event_id
-            };
-            let (copy, firing) = found
-                .iter()
-                .find(is_its)
-                .ok_or_else(|| StoreError::inconsistent("signal_firings", "firing_n", &event.key.event_id))?;
-            event.key.event_id = format!("{}#{}", event.key.event_id, firing.firing_n);
-            event.window_ms = None;
-            if event.is_window_rearmed && copy.at_ms != firing.from_ms {
-                event.key.event_id.push(REARMED);
-                event.not_before_ms = Some(firing.from_ms + copy.window_ms + MARGIN_MS);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The firing that each copy belongs to. A new one is above all that were given before a restore.
-async fn signals_number(db: &mut Executor<'_>, copies: &[SignalCopy]) -> DbResult<Vec<Firing>> {
-    let mut firings = Vec::with_capacity(copies.len());
-    for copy in copies {
-        let row = db
+        let firings: Vec<Firing> = together!(self, writer, "signals_number", |db| {
+            // The firing that each copy belongs to. A new one is above all that were given before a restore.
+            let copies = &asked;
+            let mut firings = Vec::with_capacity(copies.len());
+            for copy in copies {
+                let row = db
             .fetch_one(
                 "/* signals_number */ INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)
                  VALUES ($1, $2, (SELECT restored_s FROM installation) + 1, $3)
@@ -102,9 +82,28 @@ async fn signals_number(db: &mut Executor<'_>, copies: &[SignalCopy]) -> DbResul
                 ],
             )
             .await?;
-        firings.push(Firing { firing_n: row.int("firing_n")?, from_ms: row.int("counted_from_ms")? });
+                firings.push(Firing { firing_n: row.int("firing_n")?, from_ms: row.int("counted_from_ms")? });
+            }
+            Ok(firings)
+        })?;
+        let found: Vec<(SignalCopy, Firing)> = copies.into_iter().zip(firings).collect();
+        for event in events.iter_mut().filter(|event| event.window_ms.is_some()) {
+            let is_its = |(copy, _): &&(SignalCopy, Firing)| {
+                copy.provider == event.key.provider.as_str() && copy.signal == event.key.event_id
+            };
+            let (copy, firing) = found
+                .iter()
+                .find(is_its)
+                .ok_or_else(|| StoreError::inconsistent("signal_firings", "firing_n", &event.key.event_id))?;
+            event.key.event_id = format!("{}#{}", event.key.event_id, firing.firing_n);
+            event.window_ms = None;
+            if event.is_window_rearmed && copy.at_ms != firing.from_ms {
+                event.key.event_id.push(REARMED);
+                event.not_before_ms = Some(firing.from_ms + copy.window_ms + MARGIN_MS);
+            }
+        }
+        Ok(())
     }
-    Ok(firings)
 }
 
 /// The name under which the repeats of a provider are counted among its signals, which all begin with `signal:`.

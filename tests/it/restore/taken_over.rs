@@ -1,7 +1,7 @@
 //! What the take-over of a restored database changes, row by row.
 
 use hooklatch_core::types::{Clock, EventState};
-use hooklatch_store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
+use hooklatch_store::{LeaseWant, NewMessage, RestoreState, Store, StoreSettings, TakeOver};
 
 use crate::database::{Database, on_both};
 use crate::store::{admit, candidates, event, message, name};
@@ -147,18 +147,18 @@ async fn a_move_changes_nothing_but_the_place(database: &Database) {
     let id = event("evt_1", "a");
     let candidates = candidates(&store, &[&id], EventState::Handled).await;
     store.restore_note().await.unwrap();
-    assert_eq!(store.restore_standing().await.unwrap(), RestoreStanding::Same);
+    assert_eq!(store.restore_state().await.unwrap(), RestoreState::Same);
     let elsewhere = if database.url.starts_with("sqlite") {
         database.run("UPDATE installation SET backup_at_ms = 5").await.unwrap();
-        RestoreStanding::Backup { made_at_ms: 5 }
+        RestoreState::Backup { made_at_ms: 5 }
     } else {
         database.run("UPDATE installation SET database_id = '1/1'").await.unwrap();
-        RestoreStanding::Elsewhere
+        RestoreState::Elsewhere
     };
-    assert_eq!(store.restore_standing().await.unwrap(), elsewhere);
+    assert_eq!(store.restore_state().await.unwrap(), elsewhere);
     assert!(elsewhere.is_to_be_taken_over());
     store.restore_is_moved("a new machine", Clock::system().now_ms()).await.unwrap();
-    assert_eq!(store.restore_standing().await.unwrap(), RestoreStanding::Same);
+    assert_eq!(store.restore_state().await.unwrap(), RestoreState::Same);
     assert_eq!(store.lost_times().await.unwrap(), []);
     let next = store.event_numbers(1).await.unwrap()[0];
     assert_eq!(next, candidates[0].event_seq + 1, "numbers go on as they did");
@@ -171,10 +171,10 @@ async fn a_move_changes_nothing_but_the_place(database: &Database) {
         ] {
             database.run(sql).await.unwrap();
         }
-        assert_eq!(store.restore_standing().await.unwrap(), RestoreStanding::Elsewhere);
+        assert_eq!(store.restore_state().await.unwrap(), RestoreState::Elsewhere);
         store.restore_note().await.unwrap();
         database.run("UPDATE installation SET timeline = timeline - 1").await.unwrap();
-        let found = store.restore_standing().await.unwrap();
-        assert_eq!((found, found.is_to_be_taken_over()), (RestoreStanding::TookOver, false));
+        let found = store.restore_state().await.unwrap();
+        assert_eq!((found, found.is_to_be_taken_over()), (RestoreState::TookOver, false));
     }
 }

@@ -45,7 +45,7 @@ impl Deciding {
 }
 
 impl Decide for Deciding {
-    fn known(&mut self) -> Option<Writes> {
+    fn unconditional(&mut self) -> Option<Writes> {
         let mut seen = BTreeSet::new();
         let firsts = self.candidates.iter().filter(|one| seen.insert(one.event.key.clone()));
         let messages = firsts.flat_map(Self::messages).collect();

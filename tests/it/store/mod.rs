@@ -161,7 +161,7 @@ pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewM
 pub(crate) struct Known(Option<Writes>);
 
 impl Decide for Known {
-    fn known(&mut self) -> Option<Writes> {
+    fn unconditional(&mut self) -> Option<Writes> {
         self.0.take()
     }
     fn decide(&mut self, _: &[(Latched, bool)]) -> Plan {

@@ -35,7 +35,7 @@ const PLACES: [(&str, &[&str], &str); 6] = [
     ("SqlitePool", &[], "`crates/store/src/db/pool.rs` closes connections whose state is unknown"),
     (
         "TransactionManager",
-        &["crates/store/src/db/postgres/statement.rs"],
+        &["crates/store/src/db/postgres/mod.rs"],
         "`crates/store/src/db` begins and ends transactions",
     ),
 ];

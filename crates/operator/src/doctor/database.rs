@@ -18,8 +18,8 @@ use hooklatch_core::times::rfc3339;
 use hooklatch_core::types::Clock;
 use hooklatch_outbox::clock_offset_ms_max;
 use hooklatch_store::{
-    DatabaseState, FileState, SchemaParts, ServerState, Store, StoreError, TableState, WitnessState,
-    WitnessWord,
+    DatabaseState, FileState, SchemaParts, ServerState, Store, StoreError, TableState, WitnessFinding,
+    WitnessState, broken_pragmas,
 };
 
 /// Length of the log. Bytes.
@@ -138,20 +138,11 @@ fn disk_of(path: &Path) -> Vec<FindingView> {
 }
 
 fn judged(state: &FileState, wal_bytes: u64) -> Vec<FindingView> {
-    let mut found = Vec::new();
-    if state.journal != "wal" {
-        let why = SETTINGS
-            .failure(format!("journal_mode = {}", state.journal))
-            .about("journal_mode")
-            .against("wal");
-        found.push(
-            why.cure("stop Hooklatch and whatever else opens the file, then start it: it sets wal by itself"),
-        );
-    }
-    if state.synchronous < 2 {
-        let why = SETTINGS.failure(format!("synchronous = {}", state.synchronous)).about("synchronous");
-        found.push(why.against("2 (FULL)").cure("this is a fault of Hooklatch: please tell us"));
-    }
+    let broken = broken_pragmas(&state.journal, state.synchronous).into_iter().map(|rule| {
+        let why = SETTINGS.failure(format!("{} = {}", rule.name, rule.value)).about(rule.name);
+        why.against(rule.bound).cure(rule.remedy)
+    });
+    let found: Vec<FindingView> = broken.collect();
     let mut findings = or_well(found, || SETTINGS.well("journal_mode = wal, synchronous = FULL"));
     let words = format!("{} MiB", wal_bytes >> 20);
     let remedy =
@@ -200,17 +191,17 @@ fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
         return vec![WITNESS.warning(words).cure(remedy)];
     }
     let at = |ms| rfc3339(ms).unwrap_or_else(|| ms.to_string());
-    vec![match &state.word {
-        WitnessWord::Same { at_ms } => WITNESS.well(format!("`{file}`, of {}", at(*at_ms))),
-        WitnessWord::Absent => WITNESS.note(format!("`{file}` is not there: the next start or change makes it")),
-        WitnessWord::Other => {
+    vec![match &state.finding {
+        WitnessFinding::Same { at_ms } => WITNESS.well(format!("`{file}`, of {}", at(*at_ms))),
+        WitnessFinding::Absent => WITNESS.note(format!("`{file}` is not there: the next start or change makes it")),
+        WitnessFinding::Other => {
             WITNESS.note(format!("`{file}` is of another installation: the next start writes it anew"))
         }
-        WitnessWord::Unreadable(why) => WITNESS.warning(format!("`{file}` cannot be read: {why}")).cure(
+        WitnessFinding::Unreadable(why) => WITNESS.warning(format!("`{file}` cannot be read: {why}")).cure(
             "if a copy of the database was put back, take it over (hooklatch restore-check --backed-up-at …, docs/backup.md); \
              then remove the file: the next start makes it anew",
         ),
-        WitnessWord::Older { at_ms } => {
+        WitnessFinding::Older { at_ms } => {
             let words = format!("what ran last was here until {} at least, and the database is older", at(*at_ms));
             WITNESS.failure(words).cure("let nothing run on it, and ask hooklatch restore-check (docs/backup.md)")
         }
@@ -371,17 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn each_word_of_the_witness_has_its_verdict_and_names_the_file() {
-        for (word, failed, want) in [
-            (WitnessWord::Same { at_ms: 0 }, None, Well),
-            (WitnessWord::Absent, None, Note),
-            (WitnessWord::Other, None, Note),
-            (WitnessWord::Unreadable("no".to_owned()), None, Warning),
-            (WitnessWord::Same { at_ms: 0 }, Some("no room"), Warning),
-            (WitnessWord::Older { at_ms: 0 }, None, Failure),
+    fn each_finding_of_the_witness_has_its_verdict_and_names_the_file() {
+        for (finding, failed, want) in [
+            (WitnessFinding::Same { at_ms: 0 }, None, Well),
+            (WitnessFinding::Absent, None, Note),
+            (WitnessFinding::Other, None, Note),
+            (WitnessFinding::Unreadable("no".to_owned()), None, Warning),
+            (WitnessFinding::Same { at_ms: 0 }, Some("no room"), Warning),
+            (WitnessFinding::Older { at_ms: 0 }, None, Failure),
         ] {
             let failed = failed.map(str::to_owned);
-            let state = WitnessState { path: PathBuf::from("/x/y.db.witness"), word, failed };
+            let state = WitnessState { path: PathBuf::from("/x/y.db.witness"), finding, failed };
             let found = witness(Some(&state));
             assert_eq!(found[0].verdict, want, "{state:?}");
             assert_eq!(found[0].is_bad(), found[0].remedy.is_some(), "{state:?}");

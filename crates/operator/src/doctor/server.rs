@@ -2,7 +2,7 @@
 
 use super::check::{CONNECTIONS, SETTINGS, VERSION, or_well};
 use hooklatch_contract::FindingView;
-use hooklatch_store::ServerState;
+use hooklatch_store::{Pooling, ServerState, broken_settings};
 
 /// Oldest version that ends statements of clients that are gone, and the oldest that is looked at at all.
 const VERSIONS: [i64; 2] = [140_000, 120_000];
@@ -27,45 +27,16 @@ pub(crate) fn server(state: &ServerState, wants: DatabaseWants, nodes_n: usize) 
 }
 
 fn settings(state: &ServerState, wants: DatabaseWants) -> Vec<FindingView> {
-    let mut found = Vec::new();
-    for name in ["fsync", "full_page_writes"] {
-        if state.setting(name) != "on" {
-            let why = SETTINGS.failure(format!("{name} = {}", state.setting(name))).about(name);
-            found.push(
-                why.against("on").cure(format!("ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf()")),
-            );
-        }
-    }
-    let commit = state.setting("synchronous_commit");
-    if !matches!(commit, "on" | "remote_apply") {
-        let why = SETTINGS.failure(format!("synchronous_commit = {commit}")).about("synchronous_commit");
-        found.push(
-            why.against("on, or remote_apply")
-                .cure("set it to on for the server, the database and the role: docs/postgres.md"),
-        );
-    }
+    let pooling = if wants.is_pooled { Pooling::Transaction } else { Pooling::Session };
+    let failure = |name: &str, value: String| SETTINGS.failure(format!("{name} = {value}")).about(name);
+    let broken = broken_settings(&state.settings, pooling).into_iter();
+    let mut found: Vec<FindingView> =
+        broken.map(|rule| failure(rule.name, rule.value).against(rule.bound).cure(rule.remedy)).collect();
     found.extend(coming(state));
     found.extend(standbys(state, wants.is_replicated));
-    if !wants.is_pooled {
-        let longest = [("lock_timeout", 3_000), ("idle_in_transaction_session_timeout", 60_000)];
-        for (name, max_ms) in
-            longest.into_iter().filter(|(name, max)| !(1..=*max).contains(&state.number(name)))
-        {
-            let why =
-                SETTINGS.failure(format!("{name} of our session is {} ms", state.number(name))).about(name);
-            found.push(
-                why.against(format!("1 to {max_ms} ms")).cure(
-                    "something between us and PostgreSQL changes what a session sets: docs/postgres.md",
-                ),
-            );
-        }
-    }
-    for name in ["statement_timeout", "transaction_timeout"] {
-        if state.number(name) != 0 {
-            let why =
-                SETTINGS.failure(format!("{name} of our session is {} ms", state.number(name))).about(name);
-            found.push(why.against("0").cure(format!("ALTER ROLE … SET {name} = 0: when it ends a wait for the standby, the commit is confirmed all the same")));
-        }
+    if state.number("transaction_timeout") != 0 {
+        let why = failure("transaction_timeout", format!("{} ms", state.number("transaction_timeout")));
+        found.push(why.against("0").cure("ALTER ROLE … SET transaction_timeout = 0: when it ends a wait for the standby, the commit is confirmed all the same"));
     }
     if state.setting("idle_session_timeout").parse().is_ok_and(|ms: i64| (1..60_000).contains(&ms)) {
         let why =
@@ -82,6 +53,7 @@ fn settings(state: &ServerState, wants: DatabaseWants) -> Vec<FindingView> {
         found.push(why.cure("write ?sslmode=verify-full into database.url"));
     }
     let mut found = or_well(found, || {
+        let commit = state.setting("synchronous_commit");
         SETTINGS.well(format!("synchronous_commit = {commit}, fsync and full_page_writes on"))
     });
     if state.is_superuser {
@@ -193,6 +165,8 @@ mod tests {
             ("full_page_writes", "on"),
             ("synchronous_commit", "on"),
             ("synchronous_standby_names", ""),
+            ("client_min_messages", "warning"),
+            ("default_transaction_isolation", "read committed"),
             ("max_connections", "100"),
             ("superuser_reserved_connections", "3"),
             ("lock_timeout", "2000"),

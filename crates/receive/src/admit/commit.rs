@@ -114,7 +114,7 @@ struct DecideBatch {
 
 impl Decide for DecideBatch {
     /// The messages of events that no handler takes; nothing when anything but messages may follow from one of them.
-    fn known(&mut self) -> Option<Writes> {
+    fn unconditional(&mut self) -> Option<Writes> {
         let mut writes = Writes::default();
         // The second of two copies of one event is a duplicate, whatever the database says of the first.
         let mut seen = HashSet::with_capacity(self.rows.len());

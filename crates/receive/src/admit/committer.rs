@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_failure_of_one_never_refuses_the_others() {
         let [conflict, locked, query, away] = {
-            let (op, source) = ("x", || hooklatch_store::DbError::decode("c", "x"));
+            let (op, source) = ("x", || hooklatch_store::decode_error("c", "x"));
             [
                 StoreError::Conflict { op, source: source() },
                 StoreError::Locked { op, source: source() },

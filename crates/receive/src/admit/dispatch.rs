@@ -68,18 +68,18 @@ pub(super) async fn handled_in_tx(
     let broken = |error: StoreError| {
         broken_by(BrokenTransaction { is_ended: error.is_of_no_transaction(), why: error.to_string() })
     };
-    tx.handler_begins().await.map_err(broken)?;
+    store::handler_begins(tx).await.map_err(broken)?;
     let run = AssertUnwindSafe(handlers.dispatch_in_tx(tx, event, is_stale)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
         Ok(Ok(Err(error))) if !matches!(error, HandlerError::Ignore(_)) => Err(error),
         // What follows is written where its event was, or not at all.
-        Ok(Ok(handled)) => tx.handler_ended().await.map_err(broken).and(handled),
+        Ok(Ok(handled)) => store::handler_ended(tx).await.map_err(broken).and(handled),
         Ok(Err(panic)) => {
-            tx.abandon();
+            store::handler_abandoned(tx);
             Err(NoAnswer::Panicked(panic_text(panic.as_ref()).to_owned()).into())
         }
         Err(_) => {
-            tx.abandon();
+            store::handler_abandoned(tx);
             Err(NoAnswer::TookTooLong(limit).into())
         }
     }

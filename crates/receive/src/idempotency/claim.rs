@@ -11,7 +11,7 @@ use tracing::warn;
 use super::answers::{BODY_BYTES_MAX, kept, state_after};
 use super::problem::{in_use, problem, unavailable};
 use hooklatch_core::types::ProblemCode;
-use hooklatch_store::{KeyClaim, Store, Tx};
+use hooklatch_store::{KeyClaim, Store, Tx, roll_back};
 
 /// The right to carry out the request that has it as an extension: `Extension(claim): Extension<IdempotencyClaim>`.
 ///
@@ -54,7 +54,7 @@ impl IdempotencyClaim {
     pub async fn commit(&self, tx: Tx, answer: impl IntoResponse) -> Response {
         let (parts, body) = answer.into_response().into_parts();
         let Some(state) = state_after(parts.status) else {
-            if let Err(error) = tx.roll_back().await {
+            if let Err(error) = roll_back(tx).await {
                 warn!(%error, "could not roll back a request that came to nothing");
             }
             return Response::from_parts(parts, body);

@@ -63,21 +63,19 @@ pub struct Batch<'a> {
     order: Vec<usize>,
 }
 
-/// The events of a batch that were inserted.
+/// The events of a batch that were inserted: all but those with these numbers.
 pub struct Inserted {
-    is_all: bool,
-    /// Their numbers, unless it was all.
-    seqs: HashSet<i64>,
+    absent: HashSet<i64>,
 }
 
 impl Inserted {
     pub fn has(&self, event_seq: i64) -> bool {
-        self.is_all || self.seqs.contains(&event_seq)
+        !self.absent.contains(&event_seq)
     }
 
     /// True when every event of the batch was.
     pub fn is_all(&self) -> bool {
-        self.is_all
+        self.absent.is_empty()
     }
 }
 
@@ -113,15 +111,12 @@ impl<'a> Batch<'a> {
         self.firsts.get(position).copied().unwrap_or(position)
     }
 
-    /// Returns what was inserted, when the rows with the numbers `lost` were not.
+    /// Returns what was inserted, when the rows with the numbers `lost` were not. Further copies of a key never are.
     pub(super) fn inserted(&self, lost: &[i64]) -> Inserted {
-        if lost.is_empty() && self.order.len() == self.candidates.len() {
-            return Inserted { is_all: true, seqs: HashSet::new() };
-        }
-        let lost: HashSet<i64> = lost.iter().copied().collect();
-        let rows = self.order.iter().filter_map(|position| self.candidates.get(*position));
-        let seqs = rows.map(|one| one.event_seq).filter(|seq| !lost.contains(seq)).collect();
-        Inserted { is_all: false, seqs }
+        let copies = self.candidates.iter().zip(&self.firsts).enumerate();
+        let copies = copies.filter(|(position, (_, first))| position != *first);
+        let absent = lost.iter().copied().chain(copies.map(|(_, (one, _))| one.event_seq)).collect();
+        Inserted { absent }
     }
 
     /// The positions that have to be asked about: firsts that were not inserted, and other content under a key that is
@@ -189,7 +184,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
     candidates.iter().zip(latched).enumerate().filter(is_raised).map(|(position, _)| position).collect()
 }
 
-/// Returns the highest version of each object, in the one order in which everybody locks them.
+/// Returns the highest version of each object, in the one order in which all transactions lock them.
 pub(crate) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<VersionRaise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;

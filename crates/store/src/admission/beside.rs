@@ -56,7 +56,7 @@ impl<'a> ConflictingEvent<'a> {
 }
 
 impl AdmissionTx {
-    /// Compares one event with the stored rows. The signed text counts before the id, which anybody may have written:
+    /// Compares one event with the stored rows. The signed text counts before the id, which anyone may have written:
     /// a text sent before is a replay under a known id, too, and other content under it has the
     /// place of one signed text only.
     pub async fn compare_existing<'a>(
@@ -146,7 +146,7 @@ impl AdmissionTx {
         Ok(None)
     }
 
-    /// Has the retries dispatch a repeat, if anybody wants it: here what follows from new events is decided already.
+    /// Has the retries dispatch a repeat, if there is a handler for it: here what follows from new events is decided already.
     async fn repeat_due(&mut self, candidate: &Candidate) -> Result<(), StoreError> {
         if candidate.state != EventState::Handled {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Admission: latches events first, then decides what follows from the new ones, and commits all of it at once.
 //!
-//! [`Store::admit`] does all of it in one call. What is known of a batch before it is latched decides how:
+//! [`Store::admit`](crate::Store::admit) does all of it in one call. What is known of a batch before it is latched decides how:
 //!
 //! - on SQLite one closure does everything on the writer's thread, decisions included;
 //! - on PostgreSQL one statement does, where no decision depends on which events are new;
@@ -16,12 +16,11 @@
 //! key, which versions are raised, which message heads its lane) is decided once, without I/O, in `batch.rs` and here;
 //! the conformance suite runs the same cases through both.
 //!
-//! Reading order: `batch.rs`, then `judge.rs` (with [`Store::admit`]) and `beside.rs` (an event that was not new), and
-//! `transaction.rs` with the twins below it.
+//! Reading order: `batch.rs`, then `transaction.rs` (with [`Store::admit`](crate::Store::admit)) and the twins below it, and `beside.rs` (an
+//! event that was not new).
 
 mod batch;
 mod beside;
-mod judge;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
@@ -74,7 +73,7 @@ pub enum Plan {
 pub trait Decide: Send + Sized + 'static {
     /// Returns what follows from those events that are new, where that does not depend on which they are.
     /// Asked once, first.
-    fn known(&mut self) -> Option<Writes>;
+    fn unconditional(&mut self) -> Option<Writes>;
 
     /// Returns what follows, event by event: what was found, and whether a newer version of its object had
     /// been seen.
@@ -136,7 +135,7 @@ impl MessageInsert<'_> {
     }
 }
 
-/// The lanes of these messages, and how many of them each gets; in the one order in which everybody locks them.
+/// The lanes of these messages, and how many of them each gets; in the one order in which all transactions lock them.
 fn lanes_wanted(messages: &[NewMessage]) -> Vec<(&str, &str, i64)> {
     let mut lanes: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for message in messages {

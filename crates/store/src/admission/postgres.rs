@@ -301,7 +301,7 @@ pub(super) async fn admitted_at_once(
     if !contents.is_empty() {
         query = bind_contents(query, &contents, ring)?;
     }
-    let mut held = db.committer().take().await?;
+    let mut held = db.committer.take().await?;
     let session = held.session()?;
     let work = async { Ok(query.fetch_one(session).await?) };
     let answer = refused_with_warning(limited(work)).await;

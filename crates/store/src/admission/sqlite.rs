@@ -10,8 +10,7 @@ use super::batch::{self, Batch, EventInsert, ExistingRows, SealedContents, Versi
 use super::{
     AdmittedBatch, Candidate, Decide, FastPath, MessageInsert, Plan, Writes, lanes_wanted, message_rows,
 };
-use crate::db::sqlite::Sqlite;
-use crate::db::{DbError, DbResult, StoreError};
+use crate::db::DbResult;
 use crate::event::Latched;
 use crate::lane;
 use crate::message::NewMessage;
@@ -38,21 +37,7 @@ const SAME_KEY: &str =
 const SAME_TEXT: &str =
     "SELECT event_id, digest FROM processed_webhook_events WHERE provider = ?1 AND replay_key = ?2";
 
-/// All in one hop.
-pub(crate) async fn admitted<D: Decide>(
-    db: &Sqlite,
-    candidates: Arc<[Candidate]>,
-    decide: D,
-    ring: KeyRing,
-) -> Result<FastPath<D>, StoreError> {
-    let unavailable = |error: DbError| StoreError::from_db("admit", error);
-    let mut held = db.writer().take().await.map_err(unavailable)?;
-    let session = held.session().map_err(unavailable)?;
-    let answer = session.transact("admit", move |db| admit(db, &candidates, decide, &ring)).await;
-    held.give_back_after_all(answer)
-}
-
-fn admit<D: Decide>(
+pub(super) fn admit<D: Decide>(
     db: &mut Connection,
     candidates: &[Candidate],
     decide: D,

@@ -83,7 +83,7 @@ fn all_nodes_insert_in_one_order_signed_texts_first() {
     };
     let wanted = ["q", "y", "z", "b", "a"];
     assert_eq!(ids(events.clone()), wanted);
-    assert_eq!(ids(events.into_iter().rev().collect()), wanted, "however they came");
+    assert_eq!(ids(events.into_iter().rev().collect()), wanted, "in whatever order they arrive");
 }
 
 #[test]

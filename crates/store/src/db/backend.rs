@@ -1,9 +1,8 @@
 //! The database, whichever it is: which connection each operation gets, and queries about the database as a whole.
 
 use std::future::Future;
-use std::path::Path;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,15 +12,11 @@ use super::executor::Executor;
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::{PostgresSettings, SchemaState, StoreSettings, is_postgres};
-use super::pool::{HeldSession, PoolHealth, PoolUsage};
-use super::postgres::{self, IS_WRITABLE, Postgres};
+use super::pool::{HeldSession, PoolHealth};
+use super::postgres::{self, IS_WRITABLE, Postgres, SessionReset};
 use super::sqlite::{self, Sqlite, SqliteSession};
-use super::tx::{Tx, TxKind};
+use super::tx::Tx;
 use super::warnings::refused_with_warning;
-use hooklatch_core::types::UnixMs;
-
-/// Time that operations under way have to end when the store is closed.
-const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Refusal of a database that another layout of ours lives in.
 const ANOTHER_LAYOUT: &str = "this database holds tables of an earlier Hooklatch, in a layout that this one does not read; nothing was changed in \
@@ -55,22 +50,23 @@ pub(crate) enum Purpose {
 /// A connection of either database held by one operation. Dropping it closes it.
 pub(crate) enum PooledConnection {
     Sqlite(HeldSession<SqliteSession>),
-    Postgres(HeldSession<PgConnection>),
+    /// A session of PostgreSQL, with what resets it after a handler.
+    Postgres(HeldSession<PgConnection>, Arc<SessionReset>),
 }
 
 impl PooledConnection {
     pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
         match self {
             Self::Sqlite(held) => held.executor(),
-            Self::Postgres(held) => held.executor(),
+            Self::Postgres(held, _) => held.executor(),
         }
     }
 
     /// Returns it to the pool after a single statement, unless the result leaves its state unknown.
-    pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
+    fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
         match self {
             Self::Sqlite(held) => held.give_back_after(answer),
-            Self::Postgres(held) => held.give_back_after(answer),
+            Self::Postgres(held, _) => held.give_back_after(answer),
         }
     }
 }
@@ -94,8 +90,8 @@ impl Backend {
     /// Returns the health of the database as seen by all its connections.
     pub(crate) fn health(&self) -> &PoolHealth {
         match self {
-            Self::Sqlite(db) => db.writer().health(),
-            Self::Postgres(db) => db.writer().health(),
+            Self::Sqlite(db) => db.writer.health(),
+            Self::Postgres(db) => db.shared.health(),
         }
     }
 
@@ -103,23 +99,6 @@ impl Backend {
     pub(crate) fn note<T>(&self, answer: &Result<T, StoreError>) {
         if matches!(answer, Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) {
             self.health().mark_suspect();
-        }
-    }
-
-    /// Returns how many transactions of handlers there may be at once, so that connections are left for
-    /// everything else.
-    pub(crate) fn handlers_n(&self) -> usize {
-        match self {
-            Self::Sqlite(_) => 1,
-            Self::Postgres(db) => db.handlers_n(),
-        }
-    }
-
-    /// The file that it is, if it is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Sqlite(db) => Some(db.file().path()),
-            Self::Postgres(_) => None,
         }
     }
 
@@ -131,55 +110,35 @@ impl Backend {
         }
     }
 
-    /// Usage of the node's connections, by purpose.
-    pub(crate) fn used(&self) -> Vec<PoolUsage> {
-        match self {
-            Self::Sqlite(db) => db.used(),
-            Self::Postgres(db) => db.used(),
-        }
-    }
-
-    /// Name of the database's dialect: `sqlite` or `postgres`.
-    pub(crate) fn dialect(&self) -> &'static str {
-        match self {
-            Self::Sqlite(_) => "sqlite",
-            Self::Postgres(_) => "postgres",
-        }
-    }
-
     /// A connection for one operation.
-    pub(crate) async fn take(&self, purpose: Purpose) -> DbResult<PooledConnection> {
-        match self {
-            Self::Sqlite(db) => {
-                let pool = match purpose {
-                    Purpose::Reader => db.reader(),
-                    Purpose::People => db.people(),
-                    Purpose::Writer | Purpose::Worker | Purpose::Deciding => db.writer(),
-                };
-                pool.take().await.map(PooledConnection::Sqlite)
+    async fn take(&self, purpose: Purpose) -> DbResult<PooledConnection> {
+        Ok(match self {
+            Self::Sqlite(db) => PooledConnection::Sqlite(db.pool(purpose).take().await?),
+            Self::Postgres(db) => {
+                PooledConnection::Postgres(db.pool(purpose).take().await?, Arc::clone(&db.reset))
             }
-            Self::Postgres(db) => pool_of(db, purpose).take().await.map(PooledConnection::Postgres),
-        }
+        })
     }
 
-    /// The turn of what is not admission, where everybody writes through one connection.
+    /// The turn of what is not admission, where all writes go through one connection.
     async fn turn(&self, purpose: Purpose) -> DbResult<Option<OwnedSemaphorePermit>> {
         match (self, purpose) {
             (Self::Postgres(_), _) | (_, Purpose::Reader | Purpose::People) => Ok(None),
-            (Self::Sqlite(db), _) => db.writer().turn().await.map(Some),
+            (Self::Sqlite(db), _) => db.writer.turn().await.map(Some),
         }
     }
 
-    /// Opens a transaction that writes. Call it in a task that is not cancelled: a dropped transaction is rolled back
-    /// and its connection closed.
+    /// Opens a transaction that writes, where its purpose does. Call it in a task that is not cancelled: a dropped
+    /// transaction is rolled back and its connection closed.
     pub(crate) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
-        let kind = match self {
-            Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
+        let begun = match self {
+            Self::Sqlite(db) => db.pool(purpose).begin().await.map(PooledConnection::Sqlite),
             Self::Postgres(db) => {
-                pool_of(db, purpose).begin().await.map(|held| TxKind::Postgres(held, db.reset()))
+                let begun = db.pool(purpose).begin().await;
+                begun.map(|held| PooledConnection::Postgres(held, Arc::clone(&db.reset)))
             }
         };
-        kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
+        begun.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
     }
 
     /// Runs one statement by itself, or several that only read: to its end, even when the caller is gone, within a
@@ -195,7 +154,7 @@ impl Backend {
             let answer = async {
                 let _turn = backend.turn(purpose).await?;
                 let mut connection = backend.take(purpose).await?;
-                let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
+                let quiet = backend.sqlite().and_then(|db| db.changes.quiet(op));
                 let answer = refused_with_warning(work(connection.executor()?)).await;
                 drop(quiet);
                 connection.give_back_after(answer)
@@ -207,40 +166,23 @@ impl Backend {
         .await
     }
 
-    /// Statements that belong together, the same way: one transaction.
+    /// Runs statements that belong together in one transaction: to their end, even when the caller is gone, within a
+    /// limit.
     pub(crate) async fn together<T: Send + 'static>(
         &self,
         op: &'static str,
         purpose: Purpose,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.within(op, purpose, move |tx| {
-            Box::pin(async move {
-                let answer = match tx.executor() {
-                    Ok(executor) => work(executor).await,
-                    Err(error) => Err(error),
-                };
-                tx.noted(op, answer)
-            })
-        })
-        .await
-    }
-
-    /// The same for work that needs the transaction itself.
-    pub(crate) async fn within<T: Send + 'static>(
-        &self,
-        op: &'static str,
-        purpose: Purpose,
-        work: impl for<'a> FnOnce(&'a mut Tx) -> BoxedWork<'a, Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let turn = backend.turn(purpose).await;
             let _turn = turn.map_err(|source| StoreError::from_db(op, source))?;
             let mut tx = backend.begin(op, purpose).await?;
-            let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
-            let answer = work(&mut tx).await;
+            let quiet = backend.sqlite().and_then(|db| db.changes.quiet(op));
+            let answer = async { work(tx.executor()?).await }.await;
             drop(quiet);
+            let answer = tx.noted(op, answer);
             let answer = tx.end(answer).await;
             backend.note(&answer);
             answer
@@ -254,26 +196,14 @@ impl Backend {
         op: &'static str,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let backend = self.clone();
-        whole(op, OPERATION_LIMIT, async move {
-            let kind = match &backend {
-                Self::Sqlite(db) => db.people().begin().await.map(TxKind::Sqlite),
-                Self::Postgres(db) => {
-                    db.people().begin().await.map(|held| TxKind::Postgres(held, db.reset()))
+        self.together(op, Purpose::People, |mut executor| {
+            Box::pin(async move {
+                // Before any query.
+                if executor.is_postgres() {
+                    limited(executor.batch(AT_ONE_MOMENT)).await?;
                 }
-            };
-            let mut tx = Tx::new(kind.map_err(|source| StoreError::from_db(op, source))?);
-            let answer = match tx.executor() {
-                Ok(mut executor) => match at_one_moment(&mut executor).await {
-                    Ok(()) => work(executor).await,
-                    Err(error) => Err(error),
-                },
-                Err(error) => Err(error),
-            };
-            let answer = tx.noted(op, answer);
-            let answer = tx.end(answer).await;
-            backend.note(&answer);
-            answer
+                work(executor).await
+            })
         })
         .await
     }
@@ -323,10 +253,7 @@ impl Backend {
         whole("probe", PROBE_LIMIT, async move {
             let is_suspect = backend.health().is_suspect();
             let mut tx = backend.begin("probe", Purpose::Writer).await?;
-            let answer = match tx.executor() {
-                Ok(mut executor) => probe(&mut executor, is_suspect).await,
-                Err(error) => Err(error),
-            };
+            let answer = async { probe(&mut tx.executor()?, is_suspect).await }.await;
             let answer = tx.noted("probe", answer);
             if is_suspect {
                 tx.end(answer).await?;
@@ -338,38 +265,6 @@ impl Backend {
         })
         .await
     }
-
-    /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
-    pub(crate) async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
-        if matches!(self, Self::Sqlite(_)) {
-            return Ok(0);
-        }
-        let there_ms = self
-            .alone("clock_offset_ms", Purpose::Reader, |mut executor| {
-                Box::pin(async move {
-                    executor.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")
-                })
-            })
-            .await?;
-        Ok(there_ms.saturating_sub(now_ms))
-    }
-
-    /// Closes every connection, after what runs on them; within seconds, whatever the database does.
-    pub(crate) async fn close(&self) {
-        match self {
-            Self::Sqlite(db) => db.close(CLOSE_LIMIT).await,
-            Self::Postgres(db) => db.close(CLOSE_LIMIT).await,
-        }
-    }
-}
-
-fn pool_of(db: &Postgres, purpose: Purpose) -> &super::pool::SessionPool<PgConnection> {
-    match purpose {
-        Purpose::Reader => db.reader(),
-        Purpose::Writer => db.writer(),
-        Purpose::Worker => db.worker(),
-        Purpose::People | Purpose::Deciding => db.people(),
-    }
 }
 
 /// What is read this way goes by keys, in their order: a plan that is made for one value alone may prefer to collect
@@ -380,14 +275,6 @@ SET LOCAL enable_bitmapscan = off;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
 SET LOCAL plan_cache_mode = force_generic_plan";
-
-/// Makes a transaction that has run no query yet read all tables from one snapshot.
-async fn at_one_moment(executor: &mut Executor<'_>) -> DbResult<()> {
-    if executor.is_postgres() {
-        limited(executor.batch(AT_ONE_MOMENT)).await?;
-    }
-    Ok(())
-}
 
 /// True when this transaction may write; with `is_written`, something is, as it was.
 async fn probe(executor: &mut Executor<'_>, is_written: bool) -> DbResult<()> {

@@ -67,8 +67,7 @@ impl DbError {
     }
 
     /// A cell holds what no version writes there.
-    #[doc(hidden)]
-    pub fn decode(column: &str, value: impl fmt::Display) -> Self {
+    pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
         Self::of(ErrorKind::Damaged, format!("column `{column}` holds {value}"))
     }
 
@@ -82,7 +81,7 @@ impl DbError {
         self.kind == ErrorKind::Damaged
     }
 
-    /// The same damage, with the table and the key of its row.
+    /// Adds the table and the key of its row to an error about damage.
     pub(crate) fn of_row(self, table: &str, key: &str) -> Self {
         if self.is_damage() {
             Self::of(ErrorKind::Damaged, format!("`{table}` row `{key}`: {self}"))
@@ -165,6 +164,11 @@ impl DbError {
     }
 }
 
+/// The error of a cell that holds what no version writes there.
+pub fn decode_error(column: &str, value: impl fmt::Display) -> DbError {
+    DbError::decode(column, value)
+}
+
 /// SQLite's codes have at most four digits; PostgreSQL's have five characters.
 fn of_sqlite(code: &str) -> Option<u32> {
     code.parse().ok().filter(|_| code.len() < 5)
@@ -195,7 +199,6 @@ impl Error for DbError {
     }
 }
 
-#[doc(hidden)]
 impl From<SealError> for DbError {
     fn from(error: SealError) -> Self {
         Self::unsaid(error)
@@ -221,7 +224,6 @@ impl From<sqlx::Error> for DbError {
     }
 }
 
-#[doc(hidden)]
 impl From<rusqlite::Error> for DbError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::Error as E;
@@ -399,7 +401,7 @@ mod tests {
             let error = coded(code);
             assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{code}");
         }
-        let wordless = [
+        let uncoded = [
             (DbError::vanished(), Verdict::Vanished, true),
             (DbError::decode("state", "`x`"), Verdict::Refused, true),
             (DbError::no_answer(Duration::from_secs(5)), Verdict::Away, false),
@@ -408,7 +410,7 @@ mod tests {
             (sqlx::Error::PoolClosed.into(), Verdict::Away, false),
             (rusqlite::Error::QueryReturnedNoRows.into(), Verdict::Vanished, true),
         ];
-        for (error, verdict, is_server_error) in wordless {
+        for (error, verdict, is_server_error) in uncoded {
             assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{error}");
         }
     }

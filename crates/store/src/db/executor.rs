@@ -40,6 +40,14 @@ impl Executor<'_> {
         matches!(self, Self::Postgres(_))
     }
 
+    /// PostgreSQL's connection; an error on SQLite. The caller sets a limit.
+    pub(crate) fn pg(&mut self) -> DbResult<&mut PgConnection> {
+        match self {
+            Self::Postgres(db) => Ok(db),
+            Self::Sqlite(_) => Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is")),
+        }
+    }
+
     /// All rows that a statement gives back, in its order.
     pub(crate) async fn fetch(
         &mut self,
@@ -49,7 +57,7 @@ impl Executor<'_> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(fetch_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::statement::fetch(db, postgres(sql), values)).await,
+            Self::Postgres(db) => limited(postgres::fetch(db, postgres(sql), values)).await,
         }
     }
 
@@ -80,23 +88,23 @@ impl Executor<'_> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::statement::execute(db, postgres(sql), values)).await,
+            Self::Postgres(db) => limited(postgres::execute(db, postgres(sql), values)).await,
         }
     }
 
-    /// The same as it stands, for as long as it takes; for statements of others.
+    /// Runs a statement as it stands, for as long as it takes; for statements of handlers.
     pub(super) async fn execute_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
         match self {
             Self::Sqlite(db) => execute_on_sqlite(db, sql, values).await,
-            Self::Postgres(db) => postgres::statement::execute(db, sql, values).await,
+            Self::Postgres(db) => postgres::execute(db, sql, values).await,
         }
     }
 
-    /// The same as it stands, for as long as it takes; for statements of others, and those that read all there is.
+    /// All rows of a statement as it stands, for as long as it takes; for those of handlers, and those that read all there is.
     pub(crate) async fn fetch_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
         match self {
             Self::Sqlite(db) => fetch_on_sqlite(db, sql, values).await,
-            Self::Postgres(db) => postgres::statement::fetch(db, sql, values).await,
+            Self::Postgres(db) => postgres::fetch(db, sql, values).await,
         }
     }
 
@@ -112,12 +120,12 @@ impl Executor<'_> {
 
 async fn fetch_on_sqlite(db: &mut SqliteSession, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
     let values = values.to_vec();
-    db.run(move |db| sqlite::statement::fetch(db, sql, &values)).await
+    db.run(move |db| sqlite::fetch(db, sql, &values)).await
 }
 
 async fn execute_on_sqlite(db: &mut SqliteSession, sql: &'static str, values: &[Value]) -> DbResult<u64> {
     let values = values.to_vec();
-    db.run(move |db| sqlite::statement::execute(db, sql, &values)).await
+    db.run(move |db| sqlite::execute(db, sql, &values)).await
 }
 
 /// The database's own clock. In Unix milliseconds.

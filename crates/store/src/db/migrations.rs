@@ -1,20 +1,29 @@
-//! Applies migrations. The list of them, and how to add one, is in `crates/store/src/migrations.rs`.
+//! Applies migrations: ours, and those of the embedding program. The list of ours, and how to add one, is in
+//! `crates/store/src/migrations.rs`.
 //!
-//! Each is one transaction, all or nothing. A statement that cannot run in a transaction (`CREATE INDEX CONCURRENTLY`)
-//! is a migration of its own, [`Migration::outside`]. A change to every row of a large table is a
+//! Each of ours is one transaction, all or nothing. A statement that cannot run in a transaction (`CREATE INDEX
+//! CONCURRENTLY`) is a migration of its own, [`Migration::outside`]. A change to every row of a large table is a
 //! [`Migration::filling`] after a migration that expands: a statement for some rows at a time, each in a transaction of
 //! its own, while others write.
+//!
+//! A program's steps create its own tables in our database. They are applied after ours, in the program's order, each in
+//! one transaction together with the row that records it. That row holds a digest of the text, so that a text changed
+//! after it was applied is detected. One node applies them, under the lock of our migrations; the others wait and find
+//! them applied.
 
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
 use tracing::info;
 
-use super::error::{DbError, DbResult};
+use super::backend::{Backend, Purpose};
+use super::error::{DbError, DbResult, StoreError};
 use super::executor::Executor;
 use super::pool::Session;
 use super::postgres::Postgres;
 use super::sqlite::{Sqlite, SqliteSession};
 use hooklatch_core::stop::to_end;
+use hooklatch_core::types::Clock;
 
 /// One step of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -100,11 +109,8 @@ pub(crate) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
     Ok(())
 }
 
-pub(super) async fn on_writer<T>(
-    db: &Sqlite,
-    work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>,
-) -> DbResult<T> {
-    let mut held = db.writer().take().await?;
+async fn on_writer<T>(db: &Sqlite, work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>) -> DbResult<T> {
+    let mut held = db.writer.take().await?;
     let answer = match held.session() {
         Ok(session) => work(session).await,
         Err(error) => Err(error),
@@ -125,13 +131,13 @@ pub(crate) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()
 
 /// True while another session holds a lock that a migration that was `started` then needs: it is to be retried. Logs
 /// it.
-pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
+fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
     let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
     if is_busy {
         info!(
             waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
             waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
-            "another node migrates the database, or somebody holds its tables; waiting"
+            "another node migrates the database, or another session holds its tables; waiting"
         );
     }
     is_busy
@@ -193,7 +199,7 @@ async fn apply<S: Session>(
 }
 
 /// Runs `work` in a transaction that excludes all other migrations.
-pub(crate) async fn in_transaction<S: Session, T>(
+async fn in_transaction<S: Session, T>(
     session: &mut S,
     work: impl AsyncFnOnce(&mut Executor<'_>) -> DbResult<T>,
 ) -> DbResult<T> {
@@ -223,12 +229,12 @@ async fn within(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
     if state(executor, one).await? != MigrationState::Missing {
         return Ok(());
     }
-    executor.batch(one.text(executor)).await?;
+    executor.batch(one.text_for(executor.is_postgres())).await?;
     note(executor, one).await
 }
 
 async fn outside(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
-    for statement in one.text(executor).split(";\n") {
+    for statement in one.text_for(executor.is_postgres()).split(";\n") {
         executor.batch(statement).await?;
     }
     note(executor, one).await
@@ -246,14 +252,14 @@ async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -
     filled(&mut session.executor(), one, filled_n, started).await
 }
 
-async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
-    in_transaction(session, async |executor| executor.execute(sql, &[FILLED_N_MAX.into()]).await).await
-}
-
 /// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
 /// twos, without end.
 fn is_filled(changed_n: u64) -> bool {
     changed_n < FILLED_N_MAX.unsigned_abs()
+}
+
+async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
+    in_transaction(session, async |executor| executor.execute(sql, &[FILLED_N_MAX.into()]).await).await
 }
 
 async fn filled(
@@ -271,12 +277,6 @@ async fn filled(
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default();
     info!(version = one.version, rows = filled_n, took_ms, "filled the rows of a migration");
     Ok(())
-}
-
-impl Migration {
-    fn text(&self, executor: &Executor<'_>) -> &'static str {
-        self.text_for(executor.is_postgres())
-    }
 }
 
 /// Keeps in mind that it was applied.
@@ -317,7 +317,7 @@ async fn state(executor: &mut Executor<'_>, one: &Migration) -> DbResult<Migrati
     })
 }
 
-pub(super) async fn table_is_there(executor: &mut Executor<'_>, table: &'static str) -> DbResult<bool> {
+async fn table_is_there(executor: &mut Executor<'_>, table: &'static str) -> DbResult<bool> {
     let sql = if executor.is_postgres() {
         // `to_regclass` would not do: it may still remember from before the lock that there was no such table.
         "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
@@ -353,6 +353,270 @@ pub(super) async fn schema_floor(executor: &mut Executor<'_>) -> DbResult<Option
     row.map(|row| row.int("version")).transpose()
 }
 
+const PROGRAM_TABLE: &str = "CREATE TABLE IF NOT EXISTS hooklatch_program_migrations (
+    program TEXT NOT NULL,
+    step TEXT NOT NULL,
+    text_sha256 TEXT NOT NULL,
+    applied_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (program, step)
+)";
+
+/// One step of a program's own tables: a name, and SQL that is run once.
+///
+/// A pair of two texts is one, `("0001_ledger", "CREATE TABLE …")`; its SQL must be understood by the database that is
+/// used.
+#[derive(Debug, Clone, Copy)]
+pub struct MigrationStep {
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+impl MigrationStep {
+    /// A step whose SQL is another one on each database.
+    pub const fn on_each(name: &'static str, sqlite: &'static str, postgres: &'static str) -> Self {
+        Self { name, sqlite, postgres }
+    }
+
+    /// Name of the step, unique within its program.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn text(&self, is_postgres: bool) -> &'static str {
+        if is_postgres { self.postgres } else { self.sqlite }
+    }
+}
+
+impl From<(&'static str, &'static str)> for MigrationStep {
+    fn from((name, sql): (&'static str, &'static str)) -> Self {
+        Self::on_each(name, sql, sql)
+    }
+}
+
+/// The reason why a program's own migrations were not applied. Nothing of the step that it names is left.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramMigrationError {
+    /// The SQL of a step does not work.
+    #[error("migration `{step}` of `{program}` failed and left nothing: {why}")]
+    Failed {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
+        /// Answer of the database.
+        why: DbError,
+    },
+    /// A step ended the transaction that it runs in.
+    #[error(
+        "migration `{step}` of `{program}` ended the transaction that it runs in, and is not noted as applied: what it \
+         did before may be there; undo that by hand, and take BEGIN, COMMIT and ROLLBACK out of its text"
+    )]
+    EndedTransaction {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
+    },
+    /// A step was applied with another text than it has now.
+    #[error(
+        "migration `{step}` of `{program}` has another text than the one that was applied: put the old text back, and \
+         write what is new into a further step"
+    )]
+    Changed {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
+    },
+    /// A step stands before one that was applied already.
+    #[error(
+        "migration `{step}` of `{program}` stands before `{applied}`, which was applied already: put it behind the \
+         steps that there were"
+    )]
+    Misplaced {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
+        /// Name of the step that was applied.
+        applied: &'static str,
+    },
+    /// A step is to be applied by another node, or by hand.
+    #[error(
+        "migration `{step}` of `{program}` is missing: run this program's `migrate`, or set database.migrate = true"
+    )]
+    Missing {
+        /// Name that the program gave its migrations.
+        program: String,
+        /// Name of the step.
+        step: &'static str,
+    },
+    /// The database could not be asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The state of a step in the database.
+enum Applied {
+    No,
+    Yes,
+    OtherText,
+    /// The step ended the transaction that it ran in.
+    Ended,
+}
+
+impl Backend {
+    /// Applies what is missing; gives back the names of the steps that were applied now.
+    pub(crate) async fn program_migrate(
+        &self,
+        program: &str,
+        steps: &[MigrationStep],
+    ) -> Result<Vec<&'static str>, ProgramMigrationError> {
+        self.program_check_all(program, steps).await?;
+        let mut applied = Vec::new();
+        for step in steps {
+            let done = match self {
+                Self::Sqlite(db) => {
+                    on_writer(db, async |session| apply_step(session, program, step).await).await
+                }
+                Self::Postgres(db) => apply_step_on_postgres(db, program, step).await,
+            };
+            let failed =
+                |why| ProgramMigrationError::Failed { program: program.to_owned(), step: step.name, why };
+            match done.map_err(failed)? {
+                Applied::No => applied.push(step.name),
+                Applied::Yes => {}
+                Applied::OtherText => return Err(changed(program, step)),
+                Applied::Ended => {
+                    let program = program.to_owned();
+                    return Err(ProgramMigrationError::EndedTransaction { program, step: step.name });
+                }
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Reports which steps are missing or were changed, and changes nothing.
+    pub(crate) async fn program_check(
+        &self,
+        program: &str,
+        steps: &[MigrationStep],
+    ) -> Result<(), ProgramMigrationError> {
+        match self.program_check_all(program, steps).await? {
+            None => Ok(()),
+            Some(step) => Err(ProgramMigrationError::Missing { program: program.to_owned(), step }),
+        }
+    }
+
+    /// The first step that is missing. Changed and misplaced steps are errors.
+    async fn program_check_all(
+        &self,
+        program: &str,
+        steps: &[MigrationStep],
+    ) -> Result<Option<&'static str>, ProgramMigrationError> {
+        let (mut missing, mut applied) = (None, None);
+        // The last one first: another node may be applying them, in their order, meanwhile.
+        for step in steps.iter().rev() {
+            let (name, one) = (program.to_owned(), *step);
+            let state = self.alone("program_migrations", Purpose::Writer, move |mut executor| {
+                Box::pin(async move { step_state(&mut executor, &name, &one).await })
+            });
+            match (state.await?, applied) {
+                (Applied::OtherText, _) => return Err(changed(program, step)),
+                (Applied::No, None) => missing = Some(step.name),
+                (Applied::No, Some(applied)) => {
+                    let program = program.to_owned();
+                    return Err(ProgramMigrationError::Misplaced { program, step: step.name, applied });
+                }
+                (Applied::Yes, _) => applied = Some(step.name),
+                (Applied::Ended, _) => {}
+            }
+        }
+        Ok(missing)
+    }
+}
+
+fn changed(program: &str, step: &MigrationStep) -> ProgramMigrationError {
+    ProgramMigrationError::Changed { program: program.to_owned(), step: step.name }
+}
+
+/// Applies one step on a connection of its own, without a time limit, while no other session migrates.
+async fn apply_step_on_postgres(db: &Postgres, program: &str, step: &MigrationStep) -> DbResult<Applied> {
+    let started = Instant::now();
+    loop {
+        let mut session = db.alone().await?;
+        match apply_step(&mut session, program, step).await {
+            Err(error) if is_to_be_waited_for(&error, started) => {}
+            done => {
+                Session::close(session).await;
+                return done;
+            }
+        }
+    }
+}
+
+/// Applies one step unless it is; says how far it was before.
+async fn apply_step<S: Session>(session: &mut S, program: &str, step: &MigrationStep) -> DbResult<Applied> {
+    let mut has_ended = false;
+    let done = in_transaction(session, async |executor| {
+        // Another node may have been first.
+        let before = step_state(executor, program, step).await?;
+        if matches!(before, Applied::No) {
+            let text = step.text(executor.is_postgres());
+            executor.batch(PROGRAM_TABLE).await?;
+            has_ended = is_ended_by(executor, text).await?;
+            if has_ended {
+                return Err(DbError::no_transaction());
+            }
+            let now_ms = Clock::system().now_ms();
+            let sql = "INSERT INTO hooklatch_program_migrations (program, step, text_sha256, applied_at_ms)
+                       VALUES ($1, $2, $3, $4)";
+            executor
+                .execute(sql, &[program.into(), step.name.into(), digest(text).into(), now_ms.into()])
+                .await?;
+        }
+        Ok(before)
+    })
+    .await;
+    if has_ended { Ok(Applied::Ended) } else { done }
+}
+
+/// Runs a step's text; true when the text itself ended the transaction, so that what it did before cannot be taken back
+/// and no row may say that it was applied. A savepoint shows it: it is gone with its transaction.
+async fn is_ended_by(executor: &mut Executor<'_>, text: &'static str) -> DbResult<bool> {
+    executor.batch("SAVEPOINT hooklatch_step").await?;
+    let ran = executor.batch(text).await;
+    // A full disk or a lost connection ends a transaction, too; then nothing of it is left.
+    if let Err(error) = ran.as_ref()
+        && !error.is_server_error()
+    {
+        return ran.map(|()| false);
+    }
+    let back =
+        if ran.is_ok() { "RELEASE SAVEPOINT hooklatch_step" } else { "ROLLBACK TO SAVEPOINT hooklatch_step" };
+    match executor.batch(back).await {
+        Err(error) if error.is_of_no_transaction() => Ok(true),
+        done => ran.and(done).map(|()| false),
+    }
+}
+
+async fn step_state(executor: &mut Executor<'_>, program: &str, step: &MigrationStep) -> DbResult<Applied> {
+    if !table_is_there(executor, "hooklatch_program_migrations").await? {
+        return Ok(Applied::No);
+    }
+    let sql = "SELECT text_sha256 FROM hooklatch_program_migrations WHERE program = $1 AND step = $2";
+    Ok(match executor.fetch_optional(sql, &[program.into(), step.name.into()]).await? {
+        None => Applied::No,
+        Some(row) if row.text("text_sha256")? == digest(step.text(executor.is_postgres())) => Applied::Yes,
+        Some(_) => Applied::OtherText,
+    })
+}
+
+fn digest(text: &str) -> String {
+    hex::encode(Sha256::digest(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,7 +632,7 @@ mod tests {
     const BROKEN: Migration = Migration::new(4, "broken", "CREATE TABLE u (n BIGINT); NONSENSE", "");
 
     async fn number(db: &Sqlite, sql: &'static str) -> i64 {
-        let mut held = db.reader().take().await.unwrap();
+        let mut held = db.reader.take().await.unwrap();
         let row = held.executor().unwrap().fetch_one(sql, &[]).await;
         held.give_back_after(row).unwrap().int("n").unwrap()
     }
@@ -396,7 +660,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let db = opened(&folder).await;
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
-        let mut held = db.writer().take().await.unwrap();
+        let mut held = db.writer.take().await.unwrap();
         let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE hooklatch_migrations SET filled_at_ms = NULL WHERE version = 3";
         held.executor().unwrap().batch(cut).await.unwrap();
         held.give_back();

@@ -12,8 +12,8 @@
 //! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` reads the
 //!    warnings of a COMMIT; each connection of SQLite has its own thread, and each piece of work is one round trip to
 //!    it.
-//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and `program_migrations.rs`: how it is
-//!    opened and migrated.
+//! 5. `backend.rs`: the database, whichever it is. `opening.rs` and `migrations.rs`: how it is opened and
+//!    migrated. `rules.rs`: what settings a database must have.
 //!
 //! It has no statement about events or messages: those are in the modules above it, one for each noun.
 
@@ -25,7 +25,7 @@ pub(crate) mod migrations;
 mod opening;
 pub(crate) mod pool;
 pub(crate) mod postgres;
-mod program_migrations;
+mod rules;
 pub(crate) mod sqlite;
 mod tx;
 mod value;
@@ -33,14 +33,15 @@ pub(crate) mod warnings;
 
 pub(crate) use backend::{Backend, BoxedWork, Purpose};
 pub(crate) use error::DbResult;
-pub use error::{DbError, StoreError};
+pub use error::{DbError, StoreError, decode_error};
 pub(crate) use executor::Executor;
 pub(crate) use migrations::Migration;
+pub use migrations::{MigrationStep, ProgramMigrationError};
 pub use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
 pub(crate) use pool::PoolUsage;
-pub use program_migrations::{MigrationStep, ProgramMigrationError};
+pub use rules::{BrokenRule, broken_pragmas, broken_settings};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};
-pub use tx::Tx;
+pub use tx::{Tx, handler_abandoned, handler_begins, handler_ended, roll_back, trial_ends, tx_dialect};
 pub use value::{Row, Value};

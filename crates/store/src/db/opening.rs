@@ -10,7 +10,7 @@ use super::error::StoreError;
 
 /// Time between two tries of a start, and between two lines of the log about them.
 const OPEN_EVERY: Duration = Duration::from_millis(500);
-const SAY_EVERY: Duration = Duration::from_secs(5);
+const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// Address of the database, and the number of connections to it.
 #[derive(Debug, Clone)]
@@ -56,13 +56,13 @@ pub async fn waiting<T>(
 ) -> Result<T, StoreError> {
     let started = Instant::now();
     let mut tries = tokio::time::interval(OPEN_EVERY);
-    let mut said: Option<Instant> = None;
+    let mut logged: Option<Instant> = None;
     loop {
         tries.tick().await;
         match attempt().await {
             Err(StoreError::Unavailable { op, source }) if started.elapsed() < wait => {
-                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
-                    said = Some(Instant::now());
+                if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+                    logged = Some(Instant::now());
                     warn!(
                         op,
                         error = %source,
@@ -216,6 +216,6 @@ mod schema_state_tests {
             assert_eq!((found, found.is_usable()), (state, is_usable));
         }
         let said = SchemaState::of(2, 1, 3).to_string();
-        assert!(said.contains("hooklatch migrate"), "the remedy is told: {said}");
+        assert!(said.contains("hooklatch migrate"), "the remedy is missing: {said}");
     }
 }

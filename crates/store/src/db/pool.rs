@@ -248,7 +248,7 @@ impl<S: Session> HeldSession<S> {
         answer
     }
 
-    /// The same after a whole operation.
+    /// Returns it to the pool after a whole operation, unless the result leaves its state unknown.
     pub(crate) fn give_back_after_all<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if answer.as_ref().err().is_none_or(StoreError::is_server_error) {
             self.give_back();

@@ -15,11 +15,11 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
+use super::backend::PooledConnection;
 use super::error::{DbError, DbResult, StoreError};
 use super::executor::Executor;
 use super::limit::limited;
 use super::pool::{HeldSession, Session as _};
-use super::postgres::SessionReset;
 use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
 use hooklatch_core::stop::to_end;
@@ -32,7 +32,7 @@ use hooklatch_core::stop::to_end;
 /// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
 /// transaction on SQLite.
 pub struct Tx {
-    pub(crate) kind: TxKind,
+    connection: PooledConnection,
     /// True when the state of the connection is unknown: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.
@@ -44,12 +44,6 @@ pub struct Tx {
     pub(crate) around: (&'static str, &'static str),
     /// Number of PostgreSQL's process, from the first handler on.
     pub(crate) process: Option<i32>,
-}
-
-pub(crate) enum TxKind {
-    Sqlite(HeldSession<SqliteSession>),
-    /// A session of PostgreSQL, with what puts it right after a handler.
-    Postgres(HeldSession<PgConnection>, SessionReset),
 }
 
 /// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
@@ -73,9 +67,9 @@ const DEFERRED: &str =
     GROUP BY n.nspname, c.conname HAVING bool_and(c.condeferred)) AS deferred";
 
 impl Tx {
-    pub(crate) fn new(kind: TxKind) -> Self {
+    pub(crate) fn new(connection: PooledConnection) -> Self {
         Self {
-            kind,
+            connection,
             is_lost: false,
             is_used: false,
             is_abandoned: false,
@@ -86,14 +80,11 @@ impl Tx {
 
     /// Returns an executor for statements that both databases know, each within seconds.
     pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
-        match &mut self.kind {
-            TxKind::Sqlite(held) => held.executor(),
-            TxKind::Postgres(held, _) => held.executor(),
-        }
+        self.connection.executor()
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self.kind, TxKind::Postgres(..))
+        matches!(self.connection, PooledConnection::Postgres(..))
     }
 
     /// Runs `work` on SQLite's thread, within seconds; an error on PostgreSQL.
@@ -101,9 +92,9 @@ impl Tx {
         &mut self,
         work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
-        match &mut self.kind {
-            TxKind::Sqlite(held) => limited(held.session()?.run(work)).await,
-            TxKind::Postgres(..) => {
+        match &mut self.connection {
+            PooledConnection::Sqlite(held) => limited(held.session()?.run(work)).await,
+            PooledConnection::Postgres(..) => {
                 Err(DbError::unsaid("this is for SQLite, and PostgreSQL is what there is"))
             }
         }
@@ -111,9 +102,11 @@ impl Tx {
 
     /// PostgreSQL's session; an error on SQLite. The caller sets a limit.
     pub(crate) fn pg(&mut self) -> DbResult<&mut PgConnection> {
-        match &mut self.kind {
-            TxKind::Postgres(held, _) => held.session(),
-            TxKind::Sqlite(_) => Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is")),
+        match &mut self.connection {
+            PooledConnection::Postgres(held, _) => held.session(),
+            PooledConnection::Sqlite(_) => {
+                Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is"))
+            }
         }
     }
 
@@ -129,38 +122,44 @@ impl Tx {
             let source = DbError::lost("a statement was given up in the middle of the transaction");
             return Err(StoreError::Unavailable { op: "commit", source });
         }
-        match self.kind {
-            TxKind::Sqlite(mut held) => {
-                let answer = held.commit().await;
-                ended_on_sqlite(held, self.is_used, answer).await
-            }
-            TxKind::Postgres(mut held, reset) => {
-                let answer = held.commit().await;
-                ended(held, reset, self.is_used, answer).await
-            }
-        }
-        .map_err(StoreError::from_commit)
+        self.finish(true).await.map_err(StoreError::from_commit)
     }
 
     /// Rolls back, so that nothing is left of it.
-    #[doc(hidden)]
-    pub async fn roll_back(self) -> Result<(), StoreError> {
+    pub(crate) async fn roll_back(self) -> Result<(), StoreError> {
         if self.is_lost {
             return Ok(());
         }
-        match (self.kind, self.is_abandoned) {
-            (TxKind::Sqlite(mut held), false) => {
-                let answer = held.roll_back().await;
-                ended_on_sqlite(held, self.is_used, answer).await
-            }
-            (TxKind::Postgres(mut held, reset), false) => {
-                let answer = held.roll_back().await;
-                ended(held, reset, self.is_used, answer).await
-            }
-            (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
-            (TxKind::Postgres(held, _), true) => end_process(held, self.process).await,
+        match (self.is_abandoned, self.connection) {
+            (false, connection) => Self { connection, ..self }.finish(false).await,
+            (true, PooledConnection::Sqlite(held)) => held.roll_back_and_close().await,
+            (true, PooledConnection::Postgres(held, _)) => end_process(held, self.process).await,
         }
         .map_err(|source| StoreError::from_db("rollback", source))
+    }
+
+    /// Commits or rolls back, and gives the connection back. What a handler left in the session outside of the
+    /// transaction is reset first; a session that cannot be reset is closed, and the transaction's result stays as it is.
+    async fn finish(self, is_commit: bool) -> DbResult<()> {
+        match self.connection {
+            PooledConnection::Sqlite(mut held) => {
+                let answer = if is_commit { held.commit().await } else { held.roll_back().await };
+                if self.is_used && answer.is_ok() && !matches!(is_without_tables(&mut held).await, Ok(true)) {
+                    held.close();
+                }
+                held.end(answer)
+            }
+            PooledConnection::Postgres(mut held, reset) => {
+                let answer = if is_commit { held.commit().await } else { held.roll_back().await };
+                if self.is_used && answer.is_ok() && !reset.session.is_empty() {
+                    let is_reset = async { limited(reset.after(held.session()?)).await }.await;
+                    if !matches!(is_reset, Ok(true)) {
+                        held.close();
+                    }
+                }
+                held.end(answer)
+            }
+        }
     }
 
     /// Commits after a success and rolls back after an error.
@@ -175,66 +174,13 @@ impl Tx {
         }
     }
 
-    /// To be called before a handler gets this transaction.
-    #[doc(hidden)]
-    pub async fn handler_begins(&mut self) -> Result<(), StoreError> {
-        let is_first = !std::mem::replace(&mut self.is_used, true);
-        let answer = match &mut self.kind {
-            TxKind::Sqlite(held) => match held.session() {
-                Ok(session) => {
-                    session.handler_begins();
-                    limited(session.executor().batch(format!("SAVEPOINT {}", *MARK))).await
-                }
-                Err(error) => Err(error),
-            },
-            // One round trip for both.
-            TxKind::Postgres(held, _) => match held.session() {
-                Ok(session) => limited(process_at_mark(session, is_first))
-                    .await
-                    .map(|process| self.process = Some(process)),
-                Err(error) => Err(error),
-            },
-        };
-        self.noted("handler_begins", answer)
-    }
-
-    /// To be called when a handler had this transaction, before anything else is written: an error when what the
-    /// handler left is not the transaction that it was given.
-    #[doc(hidden)]
-    pub async fn handler_ended(&mut self) -> Result<(), StoreError> {
-        let answer = match &mut self.kind {
-            TxKind::Sqlite(held) => match held.session() {
-                Ok(session) => limited(session.handler_ended(format!("RELEASE SAVEPOINT {}", *MARK))).await,
-                Err(error) => Err(error),
-            },
-            // One round trip for both.
-            TxKind::Postgres(held, reset) => {
-                // A name means what is temporary before it means ours.
-                let (rules, discard) = self.around;
-                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, reset.settings);
-                match held.executor() {
-                    Ok(mut executor) => limited(executor.batch(sql)).await,
-                    Err(error) => Err(error),
-                }
-            }
-        };
-        self.noted("handler_ended", answer)
-    }
-
-    /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
-    /// closed.
-    #[doc(hidden)]
-    pub fn abandon(&mut self) {
-        self.is_abandoned = true;
-    }
-
     /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
     /// how many rows it changed.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, DbError> {
         self.executor()?.execute_as_is(sql, values).await
     }
 
-    /// The same for a statement that gives back rows: all of them, in its order.
+    /// Runs a statement that gives back rows: all of them, in its order.
     pub async fn fetch(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
         self.executor()?.fetch_as_is(sql, values).await
     }
@@ -248,12 +194,63 @@ impl Tx {
     pub async fn batch(&mut self, sql: &'static str) -> Result<(), DbError> {
         self.executor()?.batch(sql).await
     }
+}
 
-    /// `sqlite` or `postgres`: for statements that one of them alone has.
-    #[doc(hidden)]
-    pub fn dialect(&self) -> &'static str {
-        if self.is_postgres() { "postgres" } else { "sqlite" }
-    }
+/// To be called before a handler gets this transaction.
+pub async fn handler_begins(tx: &mut Tx) -> Result<(), StoreError> {
+    let is_first = !std::mem::replace(&mut tx.is_used, true);
+    let begun = async {
+        match &mut tx.connection {
+            PooledConnection::Sqlite(held) => {
+                let session = held.session()?;
+                session.handler_begins();
+                limited(session.executor().batch(format!("SAVEPOINT {}", *MARK))).await
+            }
+            // One round trip for both.
+            PooledConnection::Postgres(held, _) => {
+                tx.process = Some(limited(process_at_mark(held.session()?, is_first)).await?);
+                Ok(())
+            }
+        }
+    };
+    let answer = begun.await;
+    tx.noted("handler_begins", answer)
+}
+
+/// To be called when a handler had this transaction, before anything else is written: an error when what the handler
+/// left is not the transaction that it was given.
+pub async fn handler_ended(tx: &mut Tx) -> Result<(), StoreError> {
+    let (rules, discard) = tx.around;
+    let ended = async {
+        match &mut tx.connection {
+            PooledConnection::Sqlite(held) => {
+                limited(held.session()?.handler_ended(format!("RELEASE SAVEPOINT {}", *MARK))).await
+            }
+            // One round trip for both. A name means what is temporary before it means ours.
+            PooledConnection::Postgres(held, reset) => {
+                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, reset.settings);
+                limited(held.executor()?.batch(sql)).await
+            }
+        }
+    };
+    let answer = ended.await;
+    tx.noted("handler_ended", answer)
+}
+
+/// To be called when a handler was given up in the middle of what it did: its transaction is rolled back, and its
+/// connection closed.
+pub fn handler_abandoned(tx: &mut Tx) {
+    tx.is_abandoned = true;
+}
+
+/// Name of the dialect of its database: `sqlite` or `postgres`.
+pub fn tx_dialect(tx: &Tx) -> &'static str {
+    if tx.is_postgres() { "postgres" } else { "sqlite" }
+}
+
+/// Rolls a transaction back, so that nothing is left of it.
+pub async fn roll_back(tx: Tx) -> Result<(), StoreError> {
+    tx.roll_back().await
 }
 
 /// Sets the mark, and returns the number of the process that has it.
@@ -294,42 +291,10 @@ async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) 
     }
 }
 
-/// Gives a session back after its transaction ended with `answer`. It resets first what a handler left in the session
-/// outside of the transaction; a session that cannot be reset is closed, and the transaction's result stays as it is.
-async fn ended(
-    mut held: HeldSession<PgConnection>,
-    reset: SessionReset,
-    is_used: bool,
-    answer: DbResult<()>,
-) -> DbResult<()> {
-    if is_used && answer.is_ok() && !reset.session.is_empty() {
-        let tidied = match held.session() {
-            Ok(session) => limited(reset.after(session)).await,
-            Err(error) => Err(error),
-        };
-        if !matches!(tidied, Ok(true)) {
-            held.close();
-        }
-    }
-    held.end(answer)
-}
-
-/// The same for SQLite, whose connections keep nothing but tables of their own.
-async fn ended_on_sqlite(
-    mut held: HeldSession<SqliteSession>,
-    is_used: bool,
-    answer: DbResult<()>,
-) -> DbResult<()> {
-    if is_used && answer.is_ok() {
-        let left = match held.executor() {
-            Ok(mut executor) => executor.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
-            Err(error) => Err(error),
-        };
-        if !matches!(left.and_then(|row| row.int("n")), Ok(0)) {
-            held.close();
-        }
-    }
-    held.end(answer)
+/// True when a connection of SQLite has no tables of its own, which are all that it keeps.
+async fn is_without_tables(held: &mut HeldSession<SqliteSession>) -> DbResult<bool> {
+    let sql = "SELECT COUNT(*) AS n FROM temp.sqlite_schema";
+    Ok(held.executor()?.fetch_one(sql, &[]).await?.int("n")? == 0)
 }
 
 /// Outside of the transaction, which is begun anew after it.
@@ -341,12 +306,12 @@ const BROKEN: &str =
 
 impl Tx {
     /// Makes sure that nothing of this transaction is ever committed, nor anything that its handler does after it. Call
-    /// it first, and end it with [`Tx::trial_ends`].
+    /// it first, and end it with [`trial_ends`].
     pub(crate) async fn trial_begins(&mut self) -> Result<(), StoreError> {
         self.around = ("", "");
-        let answer = match &self.kind {
-            TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
-            TxKind::Postgres(_, reset) => {
+        let answer = match &self.connection {
+            PooledConnection::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
+            PooledConnection::Postgres(_, reset) => {
                 let is_our_session = !reset.session.is_empty();
                 self.broken(is_our_session).await
             }
@@ -363,26 +328,21 @@ impl Tx {
         }
         limited(executor.batch(BROKEN)).await
     }
+}
 
-    /// Rolls back, and gives the connection back as it was.
-    #[doc(hidden)]
-    pub async fn trial_ends(mut self) -> Result<(), StoreError> {
-        match &self.kind {
-            TxKind::Sqlite(_) if !self.is_abandoned => {
-                let freed = self.run_sqlite(|db| Ok(db.commit_hook(None::<fn() -> bool>)?)).await;
-                if freed.is_err() {
-                    self.abandon();
-                }
-            }
+/// Rolls a trial back, and gives the connection back as it was.
+pub async fn trial_ends(mut tx: Tx) -> Result<(), StoreError> {
+    if !tx.is_abandoned {
+        if tx.is_postgres() {
             // Closed with its connection; no statement runs in it.
-            TxKind::Postgres(..) if !self.is_abandoned => {
-                self.process = None;
-                self.abandon();
-            }
-            TxKind::Sqlite(_) | TxKind::Postgres(..) => {}
+            tx.process = None;
+            tx.is_abandoned = true;
+        } else {
+            let freed = tx.run_sqlite(|db| Ok(db.commit_hook(None::<fn() -> bool>)?)).await;
+            tx.is_abandoned = freed.is_err();
         }
-        self.roll_back().await
     }
+    tx.roll_back().await
 }
 
 #[cfg(test)]
@@ -391,7 +351,7 @@ mod tests {
     use crate::db::sqlite::{Sqlite, opened};
 
     async fn begun(db: &Sqlite) -> Tx {
-        Tx::new(TxKind::Sqlite(db.writer().begin().await.unwrap()))
+        Tx::new(PooledConnection::Sqlite(db.writer.begin().await.unwrap()))
     }
 
     #[tokio::test]
@@ -404,9 +364,9 @@ mod tests {
             tx.batch("CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t (n) VALUES (1);").await.unwrap();
             tx.commit().await.unwrap();
             let mut tx = begun(&db).await;
-            tx.handler_begins().await.unwrap();
+            handler_begins(&mut tx).await.unwrap();
             to_end(tx.execute(ends, &[])).await;
-            let broken = tx.handler_ended().await.unwrap_err();
+            let broken = handler_ended(&mut tx).await.unwrap_err();
             assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
             to_end(tx.roll_back()).await;
             let mut tx = begun(&db).await;
@@ -421,9 +381,9 @@ mod tests {
         let db = opened(&folder).await;
         for _ in 0..2 {
             let mut tx = begun(&db).await;
-            tx.handler_begins().await.unwrap();
+            handler_begins(&mut tx).await.unwrap();
             tx.execute("CREATE TEMP TABLE scratch (n BIGINT)", &[]).await.unwrap();
-            tx.handler_ended().await.unwrap();
+            handler_ended(&mut tx).await.unwrap();
             tx.commit().await.unwrap();
         }
     }

@@ -122,7 +122,7 @@ impl Row {
         self.int_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
+    /// A whole number; `None` is NULL.
     pub fn int_or_null(&self, column: &str) -> DbResult<Option<i64>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
@@ -132,16 +132,14 @@ impl Row {
     }
 
     /// A whole number that is not negative and has 32 bits at most.
-    #[doc(hidden)]
-    pub fn count(&self, column: &str) -> DbResult<u32> {
+    pub(crate) fn count(&self, column: &str) -> DbResult<u32> {
         let number = self.int(column)?;
         u32::try_from(number)
             .map_err(|_| DbError::decode(column, format_args!("{number}, which counts nothing")))
     }
 
     /// True when a whole number, or a boolean, is not 0.
-    #[doc(hidden)]
-    pub fn is_true(&self, column: &str) -> DbResult<bool> {
+    pub(crate) fn is_true(&self, column: &str) -> DbResult<bool> {
         self.int(column).map(|number| number != 0)
     }
 
@@ -150,7 +148,7 @@ impl Row {
         self.text_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
+    /// The text in a column; `None` is NULL.
     pub fn text_or_null(&self, column: &str) -> DbResult<Option<String>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
@@ -160,14 +158,12 @@ impl Row {
     }
 
     /// Returns the bytes in a column.
-    #[doc(hidden)]
-    pub fn bytes(&self, column: &str) -> DbResult<Vec<u8>> {
+    pub(crate) fn bytes(&self, column: &str) -> DbResult<Vec<u8>> {
         self.bytes_or_null(column)?.ok_or_else(|| null(column))
     }
 
-    /// The same, which may be NULL.
-    #[doc(hidden)]
-    pub fn bytes_or_null(&self, column: &str) -> DbResult<Option<Vec<u8>>> {
+    /// The bytes in a column; `None` is NULL.
+    pub(crate) fn bytes_or_null(&self, column: &str) -> DbResult<Option<Vec<u8>>> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
             Cell::Bytes(bytes) => Ok(Some(bytes.clone())),

@@ -95,13 +95,18 @@ impl Store {
     ) -> Result<u32, StoreError> {
         let shard = i32::from(event.key.shard());
         let bytes = self.sealed_body(event_seq, event).await?;
-        alone!(self.writer.unlatched_body_insert(event_seq, now_ms))?;
+        alone!(self, writer, "unlatched_body_insert", |db| {
+            db.execute(BEGUN, &[event_seq.into(), now_ms.into()]).await.map(drop)
+        })?;
         let (mut left, mut parts_n, mut part_bytes, mut unmoved) = (bytes, 0_u32, PART_BYTES, 0);
         while !left.is_empty() {
             let part = left.split_to(left.len().min(part_bytes));
-            let (place, since) = ((event_seq, parts_n, shard), Instant::now());
+            let since = Instant::now();
             unmoved += part.len();
-            alone!(self.writer.body_part_insert(place, &part))?;
+            alone!(self, writer, "body_part_insert", |db| {
+                let values = [event_seq.into(), parts_n.into(), shard.into(), part.as_ref().into()];
+                db.execute(PART, &values).await.map(drop)
+            })?;
             parts_n += 1;
             part_bytes = match since.elapsed() {
                 took if took > PART_TIME => (part_bytes * 2).min(PART_BYTES_MAX),
@@ -133,7 +138,14 @@ impl Store {
     /// True when an event has this key, or this signed text: most copies, of which no parts need be written.
     pub async fn event_is_known(&self, event: &IncomingEvent) -> Result<bool, StoreError> {
         let (key, text) = (event.key.clone(), event.replay_key);
-        alone!(self.reader.event_is_known(&key, text.as_ref().map(<[u8; 32]>::as_slice)))
+        alone!(self, reader, "event_is_known", |db| {
+            let provider = key.provider.as_str();
+            if db.fetch_optional(KNOWN_KEY, &[provider.into(), (&key.event_id).into()]).await?.is_some() {
+                return Ok(true);
+            }
+            let Some(text) = text else { return Ok(false) };
+            Ok(db.fetch_optional(KNOWN_TEXT, &[provider.into(), text.as_slice().into()]).await?.is_some())
+        })
     }
 
     /// Deletes the parts that were written for this number, unless an event was latched under it. Returns whether it did.
@@ -143,7 +155,12 @@ impl Store {
 
     /// Deletes the parts of one body that were begun before this time and never latched; `false` when there is none.
     pub async fn body_parts_sweep(&self, before_ms: UnixMs) -> Result<bool, StoreError> {
-        together!(self.body_parts_sweep(before_ms))
+        together!(self, writer, "body_parts_sweep", |db| {
+            let Some(row) = db.fetch_optional(UNLATCHED_OLD, &[before_ms.into()]).await? else {
+                return Ok(false);
+            };
+            body_parts_delete(db, row.int("event_seq")?).await
+        })
     }
 }
 
@@ -185,27 +202,6 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("body_parts stored", STORED),
 ];
 
-async fn unlatched_body_insert(db: &mut Executor<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
-    db.execute(BEGUN, &[event_seq.into(), now_ms.into()]).await.map(drop)
-}
-
-async fn body_part_insert(
-    db: &mut Executor<'_>,
-    (event_seq, part_n, shard): (i64, u32, i32),
-    part: &Bytes,
-) -> DbResult<()> {
-    db.execute(PART, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
-}
-
-async fn event_is_known(db: &mut Executor<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
-    let provider = key.provider.as_str();
-    if db.fetch_optional(KNOWN_KEY, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
-        return Ok(true);
-    }
-    let Some(text) = text else { return Ok(false) };
-    Ok(db.fetch_optional(KNOWN_TEXT, &[provider.into(), text.into()]).await?.is_some())
-}
-
 /// Marks a row that was just inserted as one whose body is in parts; an error when a sweep has deleted the parts.
 pub(crate) async fn payload_in_parts(db: &mut Executor<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
     db.execute(IN_PARTS, &[event_seq.into(), parts_n.into()]).await?;
@@ -217,11 +213,6 @@ async fn body_parts_delete(db: &mut Executor<'_>, event_seq: i64) -> DbResult<bo
         return Ok(false);
     }
     db.execute(PARTS_DELETE, &[event_seq.into()]).await.map(|_| true)
-}
-
-async fn body_parts_sweep(db: &mut Executor<'_>, before_ms: UnixMs) -> DbResult<bool> {
-    let Some(row) = db.fetch_optional(UNLATCHED_OLD, &[before_ms.into()]).await? else { return Ok(false) };
-    body_parts_delete(db, row.int("event_seq")?).await
 }
 
 /// The columns of one row: `headers`, `body`, `whole`, `key_id` and `redacted_n`.
@@ -334,33 +325,31 @@ impl Store {
     /// Deletes the received bytes of up to `limit` redacted events of which nothing is to be made any more, those
     /// with numbers behind `after`, and what their messages said. Says where to go on; `None` at the end.
     pub async fn wholes_delete(&self, after: i64, limit: u32) -> Result<Option<i64>, StoreError> {
-        together!(self.wholes_delete(after, limit))
-    }
-}
-
-/// Locks first, and decides by what is there when the locks are held: an operator who has the event dispatched once
-/// more locks the same row.
-async fn wholes_delete(db: &mut Executor<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
-    let rows = db
+        together!(self, writer, "wholes_delete", |db| {
+            // Locks first, and decides by what is there when the locks are held: an operator who has the event dispatched once
+            // more locks the same row.
+            let rows = db
         .fetch(
             "/* wholes_delete */ SELECT event_seq FROM webhook_payloads WHERE whole IS NOT NULL AND event_seq > $1
              ORDER BY event_seq LIMIT $2 FOR UPDATE SKIP LOCKED",
             &[after.into(), limit.into()],
         )
         .await?;
-    let ids = rows.iter().map(|row: &Row| row.int("event_seq")).collect::<DbResult<Vec<i64>>>()?;
-    let next = ids.last().copied().filter(|_| ids.len() >= limit as usize);
-    if !ids.is_empty() {
-        let sql = concat!(
-            "/* wholes_delete */ UPDATE webhook_payloads SET whole = NULL WHERE event_seq = ANY($1) AND NOT ",
-            is_needed!("webhook_payloads.event_seq")
-        );
-        db.execute(sql, &[ids.clone().into()]).await?;
-        let sql = "/* wholes_delete */ DELETE FROM outbox_contents WHERE message_id IN (
+            let ids = rows.iter().map(|row: &Row| row.int("event_seq")).collect::<DbResult<Vec<i64>>>()?;
+            let next = ids.last().copied().filter(|_| ids.len() >= limit as usize);
+            if !ids.is_empty() {
+                let sql = concat!(
+                    "/* wholes_delete */ UPDATE webhook_payloads SET whole = NULL WHERE event_seq = ANY($1) AND NOT ",
+                    is_needed!("webhook_payloads.event_seq")
+                );
+                db.execute(sql, &[ids.clone().into()]).await?;
+                let sql = "/* wholes_delete */ DELETE FROM outbox_contents WHERE message_id IN (
                 SELECT c.message_id FROM webhook_payloads p JOIN outbox_contents c
                   ON c.message_id >= p.event_seq * 1024 AND c.message_id < (p.event_seq + 1) * 1024
                 WHERE p.event_seq = ANY($1) AND p.whole IS NULL)";
-        db.execute(sql, &[ids.into()]).await?;
+                db.execute(sql, &[ids.into()]).await?;
+            }
+            Ok(next)
+        })
     }
-    Ok(next)
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rows::event_state;
+use super::event_state;
 use crate::damaged::{IntactRows, intact, note, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::message::message_state;
@@ -35,7 +35,7 @@ pub(crate) async fn event_views(
     Ok(events)
 }
 
-/// The same of one row; it is an error when that is damaged.
+/// Reads one row of [`event_columns`]; it is an error when that is damaged.
 pub(crate) async fn event_view(db: &mut Executor<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
     let event = of_row(TABLE, &row.key_text("event_seq"), event_row(row))?;
     let mut events = [(row.int("event_seq")?, event)];

@@ -138,7 +138,7 @@ const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
                ($6::int[])[place], shard, 'done', destination, effect_name, node, lane, ($5::text[])[place],
                ($7::text[])[place]
         FROM gone
-    ), told AS (
+    ), attempted AS (
         INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms, finished_at_ms, http_status,
             result, error, response, key_id)
         SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),

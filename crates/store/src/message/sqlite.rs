@@ -1,4 +1,4 @@
-//! The same on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared statements of one
+//! Claims and settlements on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared statements of one
 //! row each. No other connection writes meanwhile, so what is read first stays as it was.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};

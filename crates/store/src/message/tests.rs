@@ -192,7 +192,7 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
                 ..claimed()
             };
             let taken = Claimed::of(vec![row, claimed()], &Uuid::nil(), 1_000, &KeyRing::default());
-            assert_eq!(taken.messages.len(), 1, "it stands in nobody's way");
+            assert_eq!(taken.messages.len(), 1, "it blocks no other message");
             let [held] = &taken.unreadable[..] else { panic!("{taken:?}") };
             assert!(held.error.as_ref().is_some_and(|why| why.contains(reason)), "{held:?}");
             let result = if was_unknown { AttemptResult::Unknown } else { AttemptResult::Released };

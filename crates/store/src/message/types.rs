@@ -9,7 +9,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::damaged::{IntactRows, intact, of_row};
-use crate::db::{DbError, DbResult, Executor, Row, StoreError};
+use crate::db::{DbError, DbResult, Row, StoreError};
 use crate::handle::Store;
 use crate::lane::Lane;
 use hooklatch_core::types::{
@@ -91,7 +91,7 @@ pub struct LostClaims {
     pub age_ms: i64,
 }
 
-/// The lease a message is written with: its first claim, made before it is there for anybody else to see.
+/// The lease a message is written with: its first claim, made before another transaction can see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitialLease {
     /// Name of the node that holds it.
@@ -330,7 +330,7 @@ pub struct MessageRow {
     pub sent_under: Option<SentUnder>,
 }
 
-/// The lanes of these settlements, each once, in the one order in which everybody locks them.
+/// The lanes of these settlements, each once, in the one order in which all transactions lock them.
 pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<Lane> {
     let lane = |one: &Settlement| Some((one.destination.to_string(), one.lane.clone()?));
     settlements.iter().filter_map(lane).collect::<BTreeSet<_>>().into_iter().collect()
@@ -341,38 +341,31 @@ impl Store {
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         let key = key.clone();
-        alone!(self.people.message_list_of_event(&key, &installation_id))
+        alone!(self, people, "message_list_of_event", |db| {
+            let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
+        WHERE provider = $1 AND event_id = $2";
+            let values = [key.provider.as_str().into(), (&key.event_id).into()];
+            let Some(event) = db.fetch_optional(sql, &values).await? else { return Ok(Vec::new()) };
+            let rows = db.fetch(OF_EVENT, &[event.int("event_seq")?.into()]).await?;
+            rows.iter().map(|row| MessageRow::from_row(row, &installation_id)).collect()
+        })
     }
 
-    /// The latest time that the open messages tell of; below it no clock of ours was when they were written.
+    /// The latest time in the rows of open messages: no clock of ours showed an earlier one when they were written.
     pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
-        alone!(self.reader.message_latest_ms())
-    }
-}
-
-async fn message_latest_ms(db: &mut Executor<'_>) -> DbResult<Option<UnixMs>> {
-    let sql = "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
+        alone!(self, reader, "message_latest_ms", |db| {
+            let sql =
+                "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
             COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
         FROM outbox_queue WHERE state IN ('ready', 'leased')";
-    db.fetch_one(sql, &[]).await?.int_or_null("latest_ms")
+            db.fetch_one(sql, &[]).await?.int_or_null("latest_ms")
+        })
+    }
 }
 
 const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messages m
     WHERE m.message_id >= CAST($1 AS BIGINT) * 1024 AND m.message_id < (CAST($1 AS BIGINT) + 1) * 1024
     ORDER BY m.generation, m.effect_name, m.message_id";
-
-async fn message_list_of_event(
-    db: &mut Executor<'_>,
-    key: &EventKey,
-    installation_id: &Uuid,
-) -> DbResult<Vec<MessageRow>> {
-    let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
-        WHERE provider = $1 AND event_id = $2";
-    let values = [key.provider.as_str().into(), (&key.event_id).into()];
-    let Some(event) = db.fetch_optional(sql, &values).await? else { return Ok(Vec::new()) };
-    let rows = db.fetch(OF_EVENT, &[event.int("event_seq")?.into()]).await?;
-    rows.iter().map(|row| MessageRow::from_row(row, installation_id)).collect()
-}
 
 /// Rows of the view `outbox_messages`, those that are damaged apart.
 pub(crate) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<IntactRows<MessageRow>> {

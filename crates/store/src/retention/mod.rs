@@ -1,12 +1,11 @@
-//! Deletes old rows that are no longer needed, a few at a time: `walk.rs` finds them, then `delete.rs` deletes them in
-//! a short transaction that checks again whether they are needed. Nothing that an open message or a waiting event needs
-//! is ever deleted, and an event's key is deleted last.
+//! Deletes old rows that are no longer needed, a few at a time: a look finds them on a connection that only reads, then
+//! they are deleted in a short transaction that checks again whether they are needed (`steps.rs`). Nothing that an open
+//! message or a waiting event needs is ever deleted, and an event's key is deleted last.
 //!
 //! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop at the first
 //! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention/`.
 
-mod delete;
-mod walk;
+mod steps;
 
 use std::collections::BTreeMap;
 
@@ -100,37 +99,38 @@ impl PrunedKind {
         }
     }
 
+    /// The two columns of its key, where that is two texts, and the time by which its rows go.
+    fn texts(self) -> Option<(&'static str, &'static str, &'static str)> {
+        /// They go with their event, whatever their age.
+        const ANY_AGE: &str = "CAST(0 AS BIGINT)";
+        match self {
+            Self::ConflictCounts | Self::EventCopies => Some(("provider", "event_id", ANY_AGE)),
+            Self::SignalFirings => Some(("provider", "signal", "counted_from_ms")),
+            Self::ObjectVersions => Some(("provider", "object", ANY_AGE)),
+            Self::Lanes => Some(("destination", "lane", "used_at_ms")),
+            Self::Rejections => Some(("provider", "rejection_id", "received_at_ms")),
+            Self::SecretUses => Some(("provider", "fingerprint", "last_matched_at_ms")),
+            Self::Taught => Some(("provider", "provider", "taught_at_ms")),
+            Self::Activity => Some(("subject", "name", "hour_ms")),
+            Self::Answers => Some(("principal", "idempotency_key", "expires_at_ms")),
+            Self::Operations => Some(("operation_id", "operation_id", "finished_at_ms")),
+            Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids | Self::Audit => None,
+        }
+    }
+
     /// True when it is walked by numbers, which are in the order of time.
     fn is_numbered(self) -> bool {
-        matches!(
-            self,
-            Self::Bodies | Self::Contents | Self::Attempts | Self::Messages | Self::Ids | Self::Audit
-        )
+        self.texts().is_none()
     }
 
     /// True when its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
-        matches!(
-            self,
-            Self::Rejections
-                | Self::SecretUses
-                | Self::Taught
-                | Self::Activity
-                | Self::Answers
-                | Self::Operations
-        )
+        (Self::Rejections..=Self::Operations).contains(&self)
     }
 
     /// True when all of the table has to be looked through to find what is old.
     pub fn is_looked_through(self) -> bool {
-        matches!(
-            self,
-            Self::ConflictCounts
-                | Self::EventCopies
-                | Self::SignalFirings
-                | Self::ObjectVersions
-                | Self::Lanes
-        )
+        (Self::ConflictCounts..=Self::Lanes).contains(&self)
     }
 }
 

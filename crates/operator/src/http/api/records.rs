@@ -187,7 +187,6 @@ pub(super) async fn activity(caller: Caller, query: Query) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hooklatch_core::config::SettingLayer;
     use hooklatch_core::types::Name;
 
     fn setting(key: &str, value: &str) -> EffectiveSetting {

@@ -12,7 +12,7 @@ use crate::admit::templates::Rendering;
 
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent};
 use hooklatch_core::stop;
-use hooklatch_store::{CameContent, CommittedEvent, NewMessage};
+use hooklatch_store::{CameContent, CommittedEvent, NewMessage, trial_ends};
 
 /// An event that its handlers are to be asked about.
 pub(super) struct DryRun {
@@ -74,7 +74,7 @@ impl DryRun {
         let begun = self.parts.store.trial_begin().await;
         let mut tx = begun.map_err(|error| NothingFollows::NotAsked(error.to_string()))?;
         let handled = handled_in_tx(handlers, self.parts.handler_timeout, &mut tx, seen, self.is_stale).await;
-        stop::to_end(tx.trial_ends()).await;
+        stop::to_end(trial_ends(tx)).await;
         Ok(handled)
     }
 }

@@ -9,113 +9,81 @@
 //!
 //! With a pooler in transaction mode none of this is set: it would stay in sessions that other programs use.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::db::error::{DbError, DbResult};
 use crate::db::opening::{Pooling, PostgresSettings};
+use crate::db::rules::{NOT_KEPT, broken_settings};
 use crate::db::warnings::language;
 use hooklatch_core::stop::to_end;
 
-/// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
-/// ends in 503. Milliseconds.
-const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
-/// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
-const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
 /// Time limit for opening a second session, which checks whether sessions are shared by a pooler.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
 /// reach us.
-macro_rules! set {
-    () => {
-        "SET lock_timeout = '2s';
+const SET: &str = "SET lock_timeout = '2s';
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = '30s';
 SET statement_timeout = 0;
 SET client_min_messages = 'warning';
-SET jit = off;"
-    };
-}
+SET jit = off;";
+
+/// Keeps what is read back: the server's file may say something else a minute later.
+const KEEP_COMMIT: &str =
+    "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);";
 
 /// Setting that says in the session whether its server has to wait for a standby.
-macro_rules! set_replicated {
-    () => {
-        "SET hooklatch.replicated = 'on';"
-    };
-}
+const SET_REPLICATED: &str = "SET hooklatch.replicated = 'on';";
 
 /// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
 /// transaction that it made read-only cannot be undone and is refused by the last one. A cursor that is to outlive the
 /// transaction would run the handler's query in the COMMIT.
-macro_rules! undo {
-    () => {
-        "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
-SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
-    };
-}
-
-/// The same, and keeps it for the session, whatever the server's file says by then.
-macro_rules! redo {
-    () => {
-        concat!(
-            undo!(),
-            set!(),
-            "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);"
-        )
-    };
-}
-
-/// One round trip, as a simple query: it is right on any connection, also behind a pooler. The last one keeps what is
-/// read back: the server's file may say something else a minute later.
-const SET: &str =
-    concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
-const SET_REPLICATED: &str = set_replicated!();
+const UNDO: &str =
+    "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';";
 
 /// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
 /// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of ours
 /// may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one counts
 /// the statements that are prepared.
-macro_rules! left {
-    () => {
-        "SELECT pg_advisory_unlock_all();
+const LEFT: &str = "SELECT pg_advisory_unlock_all();
 DISCARD TEMP;
 CLOSE ALL;
 UNLISTEN *;
 SELECT set_config('client_connection_check_interval', '2s', false)
     WHERE current_setting('client_connection_check_interval', true) IS NOT NULL;
-SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
-    };
-}
+SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements";
 
 /// Statements that reset a session after a handler used it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct SessionReset {
     /// Statements inside the handler's transaction, when the handler succeeded.
-    pub settings: &'static str,
+    pub settings: String,
     /// Statements after the transaction.
-    pub session: &'static str,
+    pub session: String,
 }
 
 impl SessionReset {
     pub(crate) fn of(settings: &PostgresSettings) -> Self {
-        match (settings.pooling, settings.is_replicated) {
-            (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
-            (Pooling::Session, true) => Self {
-                settings: concat!(redo!(), set_replicated!()),
-                session: concat!(redo!(), set_replicated!(), left!()),
-            },
+        if settings.pooling == Pooling::Transaction {
             // After the transaction the pooler may use another session, which we have not set up.
-            (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
+            return Self { settings: UNDO.to_owned(), session: String::new() };
         }
+        let replicated = if settings.is_replicated { SET_REPLICATED } else { "" };
+        // Kept for the session, whatever the server's file says by then.
+        let settings = format!("{UNDO}{SET}{KEEP_COMMIT}{replicated}");
+        Self { session: format!("{settings}{LEFT}"), settings }
     }
 
     /// Resets the session after the transaction; `false` when that is not possible, because statements are prepared in
     /// it that the driver does not know: the next user of the session would get an error.
     pub(crate) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
-        let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
+        let rows = sqlx::raw_sql(AssertSqlSafe(self.session.clone())).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;
         let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
         Ok(prepared_n.parse() == Ok(session.cached_statements_size()))
@@ -129,24 +97,11 @@ pub(crate) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
          OR current_setting('synchronous_standby_names') <> '') AS is_writable";
 
-/// Every column is text, as simple queries give it; times are milliseconds.
-const READ: &str = "SELECT
-    pg_is_in_recovery()::text AS standby,
-    current_setting('transaction_read_only') AS read_only,
-    current_setting('fsync') AS fsync,
-    current_setting('full_page_writes') AS full_page_writes,
-    current_setting('synchronous_commit') AS synchronous_commit,
-    current_setting('synchronous_standby_names') AS synchronous_standby_names,
-    current_setting('client_min_messages') AS messages,
-    current_setting('lc_messages') AS language,
-    current_setting('default_transaction_isolation') AS isolation,
-    (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
-    (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
-        AS idle_ms,
-    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint::text AS statement_ms";
-
-const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
-    mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md";
+/// The settings that are read back, as texts; times are milliseconds.
+const READ: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('transaction_read_only', 'fsync',
+        'full_page_writes', 'synchronous_commit', 'synchronous_standby_names', 'client_min_messages', 'lc_messages',
+        'default_transaction_isolation', 'lock_timeout', 'idle_in_transaction_session_timeout', 'statement_timeout')
+    UNION ALL SELECT 'in_recovery', pg_is_in_recovery()::text";
 
 /// Finding about a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,122 +121,52 @@ pub(crate) async fn prepare(
     role: SessionRole,
 ) -> DbResult<SessionCheck> {
     if settings.pooling == Pooling::Session {
-        sqlx::raw_sql(SET).execute(&mut *connection).await?;
-        if settings.is_replicated {
-            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
-        }
+        // One round trip, as a simple query: it is right on any connection, also behind a pooler.
+        let replicated = if settings.is_replicated { SET_REPLICATED } else { "" };
+        let set = AssertSqlSafe(format!("{SET}{KEEP_COMMIT}{replicated}"));
+        sqlx::raw_sql(set).execute(&mut *connection).await?;
         // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
         to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
-    let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
-    let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
-    language(&get("language")?);
-    let session = SessionSettings {
-        is_standby: get("standby")? == "true",
-        is_read_only: get("read_only")? == "on",
-        fsync: get("fsync")?,
-        full_page_writes: get("full_page_writes")?,
-        synchronous_commit: get("synchronous_commit")?,
-        synchronous_standby_names: get("synchronous_standby_names")?,
-        messages: get("messages")?,
-        isolation: get("isolation")?,
-        lock_ms: get("lock_ms")?.parse().unwrap_or_default(),
-        idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
-        statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
-    };
-    Ok(match (session.verdict(settings), odd_plans) {
+    let rows = sqlx::raw_sql(READ).fetch_all(connection).await?;
+    let setting = |row: &sqlx::postgres::PgRow| Ok((row.try_get("name")?, row.try_get("setting")?));
+    let found: BTreeMap<String, String> = rows.iter().map(setting).collect::<Result<_, sqlx::Error>>()?;
+    language(found.get("lc_messages").map_or("", String::as_str));
+    Ok(match (SessionCheck::of(&found, settings), odd_plans) {
         (SessionCheck::Fit, Some(why)) => SessionCheck::Unfit(format!("{why}: {NOT_KEPT}")),
-        (verdict, _) => verdict,
+        (checked, _) => checked,
     })
 }
 
-/// Settings of a session as they were read back.
-pub(super) struct SessionSettings {
-    pub(super) is_standby: bool,
-    pub(super) is_read_only: bool,
-    pub fsync: String,
-    pub full_page_writes: String,
-    pub synchronous_commit: String,
-    pub synchronous_standby_names: String,
-    pub messages: String,
-    pub isolation: String,
-    pub lock_ms: i64,
-    pub(super) idle_ms: i64,
-    pub(super) statement_ms: i64,
-}
-
-impl SessionSettings {
-    pub(crate) fn verdict(&self, settings: &PostgresSettings) -> SessionCheck {
-        if self.is_standby {
-            return SessionCheck::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
+impl SessionCheck {
+    /// Judges the settings of a session as they were read back.
+    fn of(found: &BTreeMap<String, String>, settings: &PostgresSettings) -> Self {
+        let get = |name: &str| found.get(name).map_or("", String::as_str);
+        if get("in_recovery") != "false" {
+            return Self::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
         }
-        if self.is_read_only {
-            return SessionCheck::ReadOnly(
-                "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
-            );
+        if get("transaction_read_only") != "off" {
+            return Self::ReadOnly("PostgreSQL takes no writes: transaction_read_only is on".to_owned());
         }
-        match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
-            Some(why) => SessionCheck::Unfit(why),
-            None => SessionCheck::Fit,
+        let broken = broken_settings(found, settings.pooling);
+        if let Some(rule) = broken.first() {
+            let (name, value, remedy) = (rule.name, &rule.value, &rule.remedy);
+            return Self::Unfit(if rule.is_of_commits {
+                format!("PostgreSQL runs with {name} = {value} and could lose confirmed events: {remedy}")
+            } else {
+                format!("{name} of the session is {value}, and {} is needed: {remedy}", rule.bound)
+            });
         }
-    }
-
-    /// Returns why a confirmed commit could be lost.
-    fn loses(&self, settings: &PostgresSettings) -> Option<String> {
-        for (name, value) in [("fsync", &self.fsync), ("full_page_writes", &self.full_page_writes)] {
-            if value != "on" {
-                return Some(format!(
-                    "PostgreSQL runs with {name} = {value} and could lose confirmed events: turn it on"
-                ));
-            }
-        }
-        if !matches!(self.synchronous_commit.as_str(), "on" | "remote_apply") {
-            return Some(format!(
-                "PostgreSQL runs with synchronous_commit = {} and could lose confirmed events: set it to on, or \
-                 remote_apply, for the server, the database and the role",
-                self.synchronous_commit
-            ));
-        }
-        if self.messages == "error" {
-            return Some(
-                "client_min_messages of the session is error, and a commit that no standby has is told by a warning: \
-                 set it to warning or notice for the role"
+        if settings.is_replicated && get("synchronous_standby_names").trim().is_empty() {
+            return Self::Unfit(
+                "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \
+                 a fail-over to an asynchronous standby loses confirmed events; name a standby there, or set \
+                 database.replicated = false"
                     .to_owned(),
             );
         }
-        (settings.is_replicated && self.synchronous_standby_names.trim().is_empty()).then(|| {
-            "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \
-             a fail-over to an asynchronous standby loses confirmed events; name a standby there, or set \
-             database.replicated = false"
-                .to_owned()
-        })
-    }
-
-    /// Returns which setting is not the one that we need, and who is to blame.
-    fn blocks(&self, pooling: Pooling) -> Option<String> {
-        let wrong = if !(1..=LOCK_TIMEOUT_MS_MAX).contains(&self.lock_ms) {
-            ("lock_timeout", format!("{} ms", self.lock_ms), "2s")
-        } else if self.isolation != "read committed" {
-            ("default_transaction_isolation", self.isolation.clone(), "read committed")
-        } else if !(1..=IDLE_TIMEOUT_MS_MAX).contains(&self.idle_ms) {
-            ("idle_in_transaction_session_timeout", format!("{} ms", self.idle_ms), "30s")
-        } else if self.statement_ms != 0 {
-            // It would end the wait for a synchronous standby, and the commit would be confirmed all the same.
-            ("statement_timeout", format!("{} ms", self.statement_ms), "0")
-        } else {
-            return None;
-        };
-        let (name, value, wanted) = wrong;
-        let remedy = match pooling {
-            Pooling::Session => NOT_KEPT.to_owned(),
-            Pooling::Transaction => {
-                format!(
-                    "with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'"
-                )
-            }
-        };
-        Some(format!("{name} of the session is {value}, and {wanted} is needed: {remedy}"))
+        Self::Fit
     }
 }
 
@@ -398,5 +283,57 @@ impl SessionRole {
         let found: String = sqlx::raw_sql(sql).fetch_one(db).await?.try_get("found")?;
         Ok((found != wanted)
             .then(|| format!("planner settings of the session are {found}, and {wanted} is needed")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(changes: &[(&str, &str)], is_replicated: bool) -> SessionCheck {
+        let fit = [
+            ("in_recovery", "false"),
+            ("transaction_read_only", "off"),
+            ("fsync", "on"),
+            ("full_page_writes", "on"),
+            ("synchronous_commit", "on"),
+            ("client_min_messages", "warning"),
+            ("default_transaction_isolation", "read committed"),
+            ("lock_timeout", "2000"),
+            ("idle_in_transaction_session_timeout", "30000"),
+            ("statement_timeout", "0"),
+        ];
+        let all = fit.iter().chain(changes).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let settings = PostgresSettings { is_replicated, ..PostgresSettings::default() };
+        SessionCheck::of(&all.collect(), &settings)
+    }
+
+    #[test]
+    fn a_session_that_could_lose_or_block_something_is_refused_by_the_settings_name() {
+        assert_eq!(checked(&[], false), SessionCheck::Fit);
+        for (change, is_replicated, words) in [
+            (("fsync", "off"), false, "fsync = off and could lose"),
+            (("synchronous_commit", "local"), false, "synchronous_commit = local and could lose"),
+            (("lock_timeout", "0"), false, "lock_timeout of the session is 0 ms"),
+            (("synchronous_standby_names", "  "), true, "synchronous_standby_names"),
+        ] {
+            match checked(&[change], is_replicated) {
+                SessionCheck::Unfit(why) => assert!(why.contains(words), "{words}: {why}"),
+                other => panic!("{words}: {other:?}"),
+            }
+        }
+        let names = [("synchronous_standby_names", "FIRST 1 (b)")];
+        assert_eq!(checked(&names, true), SessionCheck::Fit);
+    }
+
+    #[test]
+    fn a_server_that_takes_no_writes_is_another_ones_turn_whatever_else_is_wrong() {
+        for changes in [
+            &[("in_recovery", "true")][..],
+            &[("transaction_read_only", "on")],
+            &[("in_recovery", "true"), ("fsync", "off")],
+        ] {
+            assert!(matches!(checked(changes, true), SessionCheck::ReadOnly(_)), "{changes:?}");
+        }
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn has_one_name(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
     let why = if found.nlink() > 1 {
         format!(
-            "has {} names (hard links): whoever opens it by another name does not see its log (-wal), and destroys it. Remove \
+            "has {} names (hard links): a program that opens it by another name does not see its log (-wal), and destroys it. Remove \
              the other names (find them by `find FOLDER -samefile {}`), keep this one, and start again",
             found.nlink(),
             path.display()
@@ -204,7 +204,7 @@ fn mounts_of(text: &str) -> Vec<(PathBuf, String)> {
 
 /// Read and written by their owner.
 const MODE: u32 = 0o600;
-/// Rights of everybody on the machine.
+/// Rights of every user of the machine.
 const OTHERS: u32 = 0o007;
 
 /// Endings of the witness, and of one that is being written.
@@ -245,10 +245,10 @@ pub(crate) fn keep(path: &Path) {
         }
         match std::fs::set_permissions(&file, Permissions::from_mode(MODE)) {
             Ok(()) => {
-                warn!(file = %file.display(), "everybody could read this file of the database; now only we can");
+                warn!(file = %file.display(), "every user could read this file of the database; now only its owner can");
             }
             Err(error) => {
-                warn!(file = %file.display(), %error, "everybody can read this file of the database; make it 0600");
+                warn!(file = %file.display(), %error, "every user can read this file of the database; make it 0600");
             }
         }
     }

@@ -16,14 +16,14 @@ const ENDLESS: &str = "INSERT INTO t (n)
 
 async fn with_table(folder: &tempfile::TempDir) -> Sqlite {
     let db = opened(folder).await;
-    let mut held = db.writer().take().await.unwrap();
+    let mut held = db.writer.take().await.unwrap();
     held.executor().unwrap().batch("CREATE TABLE t (n BIGINT, s TEXT, b BLOB)").await.unwrap();
     held.give_back();
     db
 }
 
 async fn rows_n(db: &Sqlite) -> i64 {
-    let mut held = db.reader().take().await.unwrap();
+    let mut held = db.reader.take().await.unwrap();
     let row = held.executor().unwrap().fetch_one("SELECT COUNT(*) AS n FROM t", &[]).await;
     held.give_back_after(row).unwrap().int("n").unwrap()
 }
@@ -31,7 +31,7 @@ async fn rows_n(db: &Sqlite) -> i64 {
 /// Asserts that the only writer is free at once.
 async fn assert_writes(db: &Sqlite) {
     let since = Instant::now();
-    let mut held = db.writer().begin().await.unwrap();
+    let mut held = db.writer.begin().await.unwrap();
     held.executor().unwrap().execute("INSERT INTO t (n) VALUES ($1)", &[7.into()]).await.unwrap();
     let answer = held.commit().await;
     held.end(answer).unwrap();
@@ -42,7 +42,7 @@ async fn assert_writes(db: &Sqlite) {
 async fn what_goes_in_comes_out() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().take().await.unwrap();
+    let mut held = db.writer.take().await.unwrap();
     let mut executor = held.executor().unwrap();
     // The placeholders are out of order, and two are there twice.
     let sql = "INSERT INTO t (b, s, n) VALUES ($3, $2, $1), ($3, NULL, LEAST($1, 0))";
@@ -68,7 +68,7 @@ async fn what_goes_in_comes_out() {
 async fn a_statement_that_is_given_up_frees_the_writer() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().begin().await.unwrap();
+    let mut held = db.writer.begin().await.unwrap();
     let mut executor = held.executor().unwrap();
     executor.execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
     let endless = timeout(Duration::from_millis(50), executor.execute(ENDLESS, &[])).await;
@@ -83,7 +83,7 @@ async fn a_statement_that_is_given_up_frees_the_writer() {
 async fn a_rollback_after_a_statement_that_was_given_up_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().begin().await.unwrap();
+    let mut held = db.writer.begin().await.unwrap();
     let mut executor = held.executor().unwrap();
     assert!(timeout(Duration::from_millis(50), executor.execute(ENDLESS, &[])).await.is_err());
     // A transaction that the interrupt itself has rolled back is reported as rolled back.
@@ -96,7 +96,7 @@ async fn a_rollback_after_a_statement_that_was_given_up_is_waited_for() {
 async fn a_transaction_whose_caller_is_gone_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().take().await.unwrap();
+    let mut held = db.writer.take().await.unwrap();
     let (go, gone) = channel::<()>();
     let work = held.session().unwrap().transact("test", move |db| {
         db.execute("INSERT INTO t (n) VALUES (1)", ())?;
@@ -114,7 +114,7 @@ async fn a_transaction_whose_caller_is_gone_leaves_nothing() {
 async fn a_transaction_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().take().await.unwrap();
+    let mut held = db.writer.take().await.unwrap();
     let session = held.session().unwrap();
     let done = session.transact("test", |db| Ok(db.execute("INSERT INTO t (n) VALUES (1)", ())?)).await;
     assert_eq!(done.unwrap(), 1);
@@ -134,7 +134,7 @@ async fn a_transaction_is_whole() {
 async fn a_panic_in_a_transaction_is_the_fault_of_its_work_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().take().await.unwrap();
+    let mut held = db.writer.take().await.unwrap();
     let session = held.session().unwrap();
     let refused = session
         .transact("test", |db| -> DbResult<()> {
@@ -153,7 +153,7 @@ async fn a_panic_in_a_transaction_is_the_fault_of_its_work_and_leaves_nothing() 
 async fn a_panic_closes_its_connection_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().begin().await.unwrap();
+    let mut held = db.writer.begin().await.unwrap();
     held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
     let session = held.session().unwrap();
     let answer = session.run(|_| -> DbResult<()> { panic!("as it may") }).await;
@@ -168,7 +168,7 @@ async fn a_panic_closes_its_connection_and_nothing_else() {
 async fn a_connection_given_back_in_a_transaction_is_not_used_again() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.writer().begin().await.unwrap();
+    let mut held = db.writer.begin().await.unwrap();
     held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
     assert!(held.is_in_transaction());
     held.give_back();
@@ -180,7 +180,7 @@ async fn a_connection_given_back_in_a_transaction_is_not_used_again() {
 async fn a_reader_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let mut held = db.reader().take().await.unwrap();
+    let mut held = db.reader.take().await.unwrap();
     held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap_err();
     drop(held);
     assert_eq!(rows_n(&db).await, 0);
@@ -190,9 +190,9 @@ async fn a_reader_writes_nothing() {
 async fn who_has_a_sender_waiting_waits_for_one_of_the_others_at_most() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
-    let held = db.writer().take().await.unwrap();
+    let held = db.writer.take().await.unwrap();
     let order = std::cell::RefCell::new(Vec::new());
-    let (writer, order) = (db.writer(), &order);
+    let (writer, order) = (&db.writer, &order);
     let in_turn = async |name| {
         let _turn = writer.turn().await.unwrap();
         let held = writer.take().await.unwrap();

@@ -79,7 +79,21 @@ impl Store {
         self.parts.numbers.take(n, &mut taken);
         while taken.len() < n {
             let is_first = self.parts.numbers.is_unused();
-            let first: i64 = together!(self.event_block_draw(is_first))?;
+            let first: i64 = together!(self, writer, "event_block_draw", |db| {
+                // The first number of a new block. The first one of a process is compared with the tables: an operator who restored
+                // them without their counter must not have to guess why nothing is admitted.
+                let first = event_blocks_draw(db, 1).await?;
+                if !is_first {
+                    return Ok(first);
+                }
+                let sql = "/* event_block_draw */ SELECT COALESCE(MAX(event_seq), 0) AS highest FROM processed_webhook_events";
+                let highest = db.fetch_one(sql, &[]).await?.int("highest")?;
+                if first > highest {
+                    return Ok(first);
+                }
+                // Forwards alone, block by block: other nodes may draw meanwhile.
+                event_blocks_draw(db, (highest - first) / BLOCK_N + 1).await
+            })?;
             self.parts.numbers.add(first);
             self.parts.numbers.take(n, &mut taken);
         }
@@ -87,23 +101,6 @@ impl Store {
         taken.sort_unstable();
         Ok(taken)
     }
-}
-
-/// The first number of a new block. The first one of a process is compared with the tables: an operator who restored
-/// them without their counter must not have to guess why nothing is admitted.
-async fn event_block_draw(db: &mut Executor<'_>, is_first: bool) -> DbResult<i64> {
-    let first = event_blocks_draw(db, 1).await?;
-    if !is_first {
-        return Ok(first);
-    }
-    let sql =
-        "/* event_block_draw */ SELECT COALESCE(MAX(event_seq), 0) AS highest FROM processed_webhook_events";
-    let highest = db.fetch_one(sql, &[]).await?.int("highest")?;
-    if first > highest {
-        return Ok(first);
-    }
-    // Forwards alone, block by block: other nodes may draw meanwhile.
-    event_blocks_draw(db, (highest - first) / BLOCK_N + 1).await
 }
 
 /// Draws `n` blocks; the first number of the last one.

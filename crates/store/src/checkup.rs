@@ -163,11 +163,56 @@ impl Store {
     /// Reads what the database reports about itself.
     pub async fn checkup_state(&self) -> Result<DatabaseState, StoreError> {
         if self.dialect() == "postgres" {
-            let state = alone!(self.reader.server_state())?;
+            let state = alone!(self, reader, "server_state", |db| {
+                let names: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
+                let settings = db.fetch(OF_SETTINGS, &[names.into()]).await?;
+                let setting = |row: &Row| Ok((row.text("name")?, row.text("setting")?));
+                let settings = settings.iter().map(setting).collect::<DbResult<_>>()?;
+                let names: Vec<String> = COMING_NAMES.map(str::to_owned).to_vec();
+                let coming = db.fetch(COMING, &[names.into()]).await?;
+                let coming = coming.iter().map(setting).collect::<DbResult<_>>()?;
+                let tables = db.fetch(TABLES, &[]).await?;
+                let tables = tables.iter().map(table).collect::<DbResult<_>>()?;
+                let row = db.fetch_one(STATE, &[]).await?;
+                Ok(ServerState {
+                    settings,
+                    coming,
+                    clients_n: row.int("clients_n")?,
+                    standbys_n: row.int("standbys_n")?,
+                    standbys_sync_n: row.int("standbys_sync_n")?,
+                    standbys_hidden_n: row.int("standbys_hidden_n")?,
+                    ids_n: row.int("ids_n")?,
+                    oldest_s: row.int("oldest_s")?,
+                    prepared_n: row.int("prepared_n")?,
+                    held_bytes: row.int("held_bytes")?,
+                    is_superuser: row.is_true("is_superuser")?,
+                    is_encrypted: row.is_true("is_encrypted")?,
+                    is_local: row.is_true("is_local")?,
+                    tables,
+                })
+            })?;
             return Ok(DatabaseState::Server(Box::new(state)));
         }
         // How a commit is made is the writer's own.
-        alone!(self.writer.file_state()).map(DatabaseState::File)
+        alone!(self, writer, "file_state", |db| {
+            let path = db.fetch_one("/* checkup_file */ PRAGMA database_list", &[]).await?.text("file")?;
+            let journal =
+                db.fetch_one("/* checkup_file */ PRAGMA journal_mode", &[]).await?.text("journal_mode")?;
+            let mut number =
+                async |sql: &'static str, column: &str| db.fetch_one(sql, &[]).await?.int(column);
+            let synchronous = number("/* checkup_file */ PRAGMA synchronous", "synchronous").await?;
+            let page_bytes = number("/* checkup_file */ PRAGMA page_size", "page_size").await?;
+            let pages_n = number("/* checkup_file */ PRAGMA page_count", "page_count").await?;
+            let free_n = number("/* checkup_file */ PRAGMA freelist_count", "freelist_count").await?;
+            Ok(FileState {
+                path: PathBuf::from(path),
+                journal,
+                synchronous,
+                bytes: pages_n.saturating_mul(page_bytes),
+                free_bytes: free_n.saturating_mul(page_bytes),
+            })
+        })
+        .map(DatabaseState::File)
     }
 
     /// Reads every page of SQLite's file, for as long as an operation may take; what is wrong with it. `None` on PostgreSQL.
@@ -175,31 +220,13 @@ impl Store {
         if self.dialect() == "postgres" {
             return Ok(None);
         }
-        alone!(self.people.pages()).map(Some)
+        alone!(self, people, "pages", |db| {
+            let rows = db.fetch_as_is(MISTAKES, &[]).await?;
+            let texts = rows.iter().map(|row| row.text("quick_check"));
+            texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
+        })
+        .map(Some)
     }
-}
-
-async fn file_state(db: &mut Executor<'_>) -> DbResult<FileState> {
-    let path = db.fetch_one("/* checkup_file */ PRAGMA database_list", &[]).await?.text("file")?;
-    let journal = db.fetch_one("/* checkup_file */ PRAGMA journal_mode", &[]).await?.text("journal_mode")?;
-    let mut number = async |sql: &'static str, column: &str| db.fetch_one(sql, &[]).await?.int(column);
-    let synchronous = number("/* checkup_file */ PRAGMA synchronous", "synchronous").await?;
-    let page_bytes = number("/* checkup_file */ PRAGMA page_size", "page_size").await?;
-    let pages_n = number("/* checkup_file */ PRAGMA page_count", "page_count").await?;
-    let free_n = number("/* checkup_file */ PRAGMA freelist_count", "freelist_count").await?;
-    Ok(FileState {
-        path: PathBuf::from(path),
-        journal,
-        synchronous,
-        bytes: pages_n.saturating_mul(page_bytes),
-        free_bytes: free_n.saturating_mul(page_bytes),
-    })
-}
-
-async fn pages(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
-    let rows = db.fetch_as_is(MISTAKES, &[]).await?;
-    let texts = rows.iter().map(|row| row.text("quick_check"));
-    texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
 }
 
 /// Pause between two writings of a node's row.
@@ -239,18 +266,33 @@ impl Store {
     pub async fn node_seen(&self, node: &str, version: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let (node, version) = (node.to_owned(), version.to_owned());
         let schema = crate::migrations::latest();
-        together!(self.node_seen(&node, &version, schema, now_ms))
+        together!(self, writer, "node_seen", |db| {
+            let seen_at_ms = clock_ms(db, now_ms).await?;
+            db.execute(SEEN, &[node.into(), version.into(), schema.into(), seen_at_ms.into()]).await?;
+            db.execute(FORGET, &[seen_at_ms.saturating_sub(FORGOTTEN_MS).into()]).await.map(drop)
+        })
     }
 
     /// Records that this node has stopped.
     pub async fn node_gone(&self, node: &str) -> Result<(), StoreError> {
         let node = node.to_owned();
-        alone!(self.writer.node_gone(&node))
+        alone!(self, writer, "node_gone", |db| db.execute(GONE, &[node.into()]).await.map(drop))
     }
 
     /// The nodes that were seen within the hour, the newest first.
     pub async fn node_list(&self, now_ms: UnixMs) -> Result<Vec<NodeSeen>, StoreError> {
-        alone!(self.reader.node_list(now_ms))
+        alone!(self, reader, "node_list", |db| {
+            let now_ms = clock_ms(db, now_ms).await?;
+            let node = |row: &Row| {
+                Ok(NodeSeen {
+                    node: row.text("node")?,
+                    version: row.text("version")?,
+                    schema: row.int("schema_version")?,
+                    ago_ms: now_ms.saturating_sub(row.int("seen_at_ms")?),
+                })
+            };
+            db.fetch(LIST, &[NODES_N_MAX.into()]).await?.iter().map(node).collect()
+        })
     }
 }
 
@@ -258,52 +300,21 @@ impl Store {
     /// Number of sessions of servers, or of other commands, that had the database open before `for_ms` ago. SQLite keeps all but
     /// one process out by itself.
     pub async fn sessions_of_others(&self, for_ms: i64) -> Result<i64, StoreError> {
-        alone!(self.reader.sessions_of_others(for_ms))
-    }
-}
-
-async fn sessions_of_others(db: &mut Executor<'_>, for_ms: i64) -> DbResult<i64> {
-    if !db.is_postgres() {
-        return Ok(0);
-    }
-    let sql = "/* node_sessions */ SELECT COUNT(*) AS n FROM pg_stat_activity
+        alone!(self, reader, "sessions_of_others", |db| {
+            if !db.is_postgres() {
+                return Ok(0);
+            }
+            let sql = "/* node_sessions */ SELECT COUNT(*) AS n FROM pg_stat_activity
         WHERE application_name = 'hooklatch' AND datname = current_database()
           AND backend_start < clock_timestamp() - CAST($1 AS BIGINT) * INTERVAL '1 millisecond'";
-    db.fetch_one(sql, &[for_ms.into()]).await?.int("n")
+            db.fetch_one(sql, &[for_ms.into()]).await?.int("n")
+        })
+    }
 }
 
 async fn clock_ms(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
     let row = db.fetch_one(NOW, &[now_ms.into()]).await?;
     row.int(if db.is_postgres() { "clock_ms" } else { "own_ms" })
-}
-
-async fn node_seen(
-    db: &mut Executor<'_>,
-    node: &str,
-    version: &str,
-    schema: i64,
-    now_ms: UnixMs,
-) -> DbResult<()> {
-    let seen_at_ms = clock_ms(db, now_ms).await?;
-    db.execute(SEEN, &[node.into(), version.into(), schema.into(), seen_at_ms.into()]).await?;
-    db.execute(FORGET, &[seen_at_ms.saturating_sub(FORGOTTEN_MS).into()]).await.map(drop)
-}
-
-async fn node_gone(db: &mut Executor<'_>, node: &str) -> DbResult<()> {
-    db.execute(GONE, &[node.into()]).await.map(drop)
-}
-
-async fn node_list(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<NodeSeen>> {
-    let now_ms = clock_ms(db, now_ms).await?;
-    let node = |row: &Row| {
-        Ok(NodeSeen {
-            node: row.text("node")?,
-            version: row.text("version")?,
-            schema: row.int("schema_version")?,
-            ago_ms: now_ms.saturating_sub(row.int("seen_at_ms")?),
-        })
-    };
-    db.fetch(LIST, &[NODES_N_MAX.into()]).await?.iter().map(node).collect()
 }
 
 const POSTGRES_TABLES: &str = "/* checkup_schema */ SELECT CAST(c.relname AS TEXT) AS name FROM pg_class c
@@ -336,25 +347,23 @@ impl Store {
     pub async fn checkup_schema(&self) -> Result<SchemaParts, StoreError> {
         let is_postgres = self.dialect() == "postgres";
         let expected = Expected::of(migrations::texts(is_postgres));
-        let mut parts: SchemaParts = alone!(self.reader.checkup_schema(&expected))?;
+        let mut parts: SchemaParts = alone!(self, reader, "checkup_schema", |db| {
+            let (tables, triggers, indexes) = if db.is_postgres() {
+                let tables = names(db, POSTGRES_TABLES, &[]).await?;
+                (tables, names(db, POSTGRES_TRIGGERS, &[]).await?, indexes(db, POSTGRES_INDEXES).await?)
+            } else {
+                let tables = names(db, SQLITE_NAMES, &["table".into()]).await?;
+                let triggers = names(db, SQLITE_NAMES, &["trigger".into()]).await?;
+                (tables, triggers, indexes(db, SQLITE_INDEXES).await?)
+            };
+            Ok(compared(&expected, &tables, &triggers, &indexes))
+        })?;
         // A newer binary may have made some that this one does not know.
         if !matches!(self.schema_state().await?, SchemaState::Current) {
             parts.indexes_others.clear();
         }
         Ok(parts)
     }
-}
-
-async fn checkup_schema(db: &mut Executor<'_>, expected: &Expected) -> DbResult<SchemaParts> {
-    let (tables, triggers, indexes) = if db.is_postgres() {
-        let tables = names(db, POSTGRES_TABLES, &[]).await?;
-        (tables, names(db, POSTGRES_TRIGGERS, &[]).await?, indexes(db, POSTGRES_INDEXES).await?)
-    } else {
-        let tables = names(db, SQLITE_NAMES, &["table".into()]).await?;
-        let triggers = names(db, SQLITE_NAMES, &["trigger".into()]).await?;
-        (tables, triggers, indexes(db, SQLITE_INDEXES).await?)
-    };
-    Ok(compared(expected, &tables, &triggers, &indexes))
 }
 
 fn compared(
@@ -414,13 +423,15 @@ async fn indexes(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<
 }
 
 /// Settings that are looked at.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 19] = [
     "server_version_num",
     "server_version",
     "fsync",
     "full_page_writes",
     "synchronous_commit",
     "synchronous_standby_names",
+    "client_min_messages",
+    "default_transaction_isolation",
     "max_connections",
     "superuser_reserved_connections",
     "reserved_connections",
@@ -438,8 +449,8 @@ const OF_SETTINGS: &str =
     "/* checkup_server */ SELECT CAST(name AS TEXT) AS name, CAST(setting AS TEXT) AS setting
     FROM pg_settings WHERE name = ANY($1)";
 
-/// What a session gets that begins now: the server's own value, and above it what was said of everybody, of the
-/// database, of the role, and of both.
+/// What a session gets that begins now: the server's own value, and above it what is set for every session, for the
+/// database, for the role, and for both.
 const COMING: &str = "/* checkup_coming */ SELECT name, setting FROM (
         SELECT CAST(name AS TEXT) AS name, CAST(reset_val AS TEXT) AS setting, -1 AS place FROM pg_settings
         WHERE name = ANY($1)
@@ -479,35 +490,6 @@ const TABLES: &str = "/* checkup_tables */ SELECT CAST(s.relname AS TEXT) AS nam
             FROM pg_class c, unnest(c.reloptions) AS said WHERE c.oid = s.relid), false) AS is_without_vacuum
     FROM pg_stat_user_tables s WHERE s.schemaname = current_schema() ORDER BY s.relname LIMIT 500";
 
-async fn server_state(db: &mut Executor<'_>) -> DbResult<ServerState> {
-    let names: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
-    let settings = db.fetch(OF_SETTINGS, &[names.into()]).await?;
-    let setting = |row: &Row| Ok((row.text("name")?, row.text("setting")?));
-    let settings = settings.iter().map(setting).collect::<DbResult<_>>()?;
-    let names: Vec<String> = COMING_NAMES.map(str::to_owned).to_vec();
-    let coming = db.fetch(COMING, &[names.into()]).await?;
-    let coming = coming.iter().map(setting).collect::<DbResult<_>>()?;
-    let tables = db.fetch(TABLES, &[]).await?;
-    let tables = tables.iter().map(table).collect::<DbResult<_>>()?;
-    let row = db.fetch_one(STATE, &[]).await?;
-    Ok(ServerState {
-        settings,
-        coming,
-        clients_n: row.int("clients_n")?,
-        standbys_n: row.int("standbys_n")?,
-        standbys_sync_n: row.int("standbys_sync_n")?,
-        standbys_hidden_n: row.int("standbys_hidden_n")?,
-        ids_n: row.int("ids_n")?,
-        oldest_s: row.int("oldest_s")?,
-        prepared_n: row.int("prepared_n")?,
-        held_bytes: row.int("held_bytes")?,
-        is_superuser: row.is_true("is_superuser")?,
-        is_encrypted: row.is_true("is_encrypted")?,
-        is_local: row.is_true("is_local")?,
-        tables,
-    })
-}
-
 fn table(row: &Row) -> DbResult<TableState> {
     Ok(TableState {
         name: row.text("name")?,
@@ -537,8 +519,8 @@ mod expected_tests {
     #[test]
     fn both_databases_have_the_same_indexes() {
         let [one, other] = [
-            include_str!("../../../../migrations/sqlite/0001_hooklatch.sql"),
-            include_str!("../../../../migrations/postgres/0001_hooklatch.sql"),
+            include_str!("../../../migrations/sqlite/0001_hooklatch.sql"),
+            include_str!("../../../migrations/postgres/0001_hooklatch.sql"),
         ]
         .map(|text| Expected::of(std::iter::once(text)));
         // A table without another key has its key in a unique index, or is it.

@@ -20,7 +20,7 @@ use hooklatch_core::types::UnixMs;
 
 /// Relation of a database to the one that a node last started on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestoreStanding {
+pub enum RestoreState {
     /// It is that one, or nothing says otherwise.
     Same,
     /// It is a backup that we made ourselves.
@@ -41,7 +41,7 @@ pub enum RestoreStanding {
     TookOver,
 }
 
-impl RestoreStanding {
+impl RestoreState {
     /// True when no node may start before an operator has said what it is.
     pub fn is_to_be_taken_over(self) -> bool {
         matches!(self, Self::Backup { .. } | Self::Older { .. } | Self::Elsewhere | Self::PointInTime)
@@ -73,17 +73,17 @@ pub(super) struct DatabaseIdentity {
 
 impl Store {
     /// Checks whether it is the database that a node last started on.
-    pub async fn restore_standing(&self) -> Result<RestoreStanding, StoreError> {
+    pub async fn restore_state(&self) -> Result<RestoreState, StoreError> {
         let now = identity(&self.parts.backend).await?;
-        let standing = alone!(self.reader.restore_standing(now.as_ref()))?;
-        if standing != RestoreStanding::Same {
-            return Ok(standing);
+        let state = alone!(self.reader.restore_state(now.as_ref()))?;
+        if state != RestoreState::Same {
+            return Ok(state);
         }
         Ok(match self.witness_state().await? {
-            Some(WitnessState { word: WitnessWord::Older { at_ms }, .. }) => {
-                RestoreStanding::Older { ran_until_ms: at_ms }
+            Some(WitnessState { finding: WitnessFinding::Older { at_ms }, .. }) => {
+                RestoreState::Older { ran_until_ms: at_ms }
             }
-            _ => standing,
+            _ => state,
         })
     }
 
@@ -92,12 +92,12 @@ impl Store {
     pub(crate) async fn restore_watch(&self) -> Result<(), StoreError> {
         let Some(now) = identity(&self.parts.backend).await? else { return Ok(()) };
         let had_target = *self.parts.had_target.get_or_init(|| now.has_target);
-        let what = match alone!(self.reader.restore_standing(Some(&now)))? {
-            RestoreStanding::Backup { .. } | RestoreStanding::Elsewhere => {
+        let what = match alone!(self.reader.restore_state(Some(&now)))? {
+            RestoreState::Backup { .. } | RestoreState::Elsewhere => {
                 "was read in from a dump, or is in another server or database than the one that this server started on"
             }
             // Settings of an earlier recovery stay in the files of a server, and its standby has them when it takes over.
-            RestoreStanding::PointInTime if !had_target => "was restored to an earlier point in time",
+            RestoreState::PointInTime if !had_target => "was restored to an earlier point in time",
             _ => return Ok(()),
         };
         let what = format!("this database {what}");
@@ -118,25 +118,22 @@ impl Store {
     }
 }
 
-async fn restore_standing(
-    db: &mut Executor<'_>,
-    now: Option<&DatabaseIdentity>,
-) -> DbResult<RestoreStanding> {
-    let sql = "/* restore_standing */ SELECT backup_at_ms, database_id, timeline FROM installation";
+async fn restore_state(db: &mut Executor<'_>, now: Option<&DatabaseIdentity>) -> DbResult<RestoreState> {
+    let sql = "/* restore_state */ SELECT backup_at_ms, database_id, timeline FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     if let Some(made_at_ms) = row.int_or_null("backup_at_ms")? {
-        return Ok(RestoreStanding::Backup { made_at_ms });
+        return Ok(RestoreState::Backup { made_at_ms });
     }
     let noted = row.text_or_null("database_id")?.zip(row.int_or_null("timeline")?);
-    let (Some(now), Some((id, timeline))) = (now, noted) else { return Ok(RestoreStanding::Same) };
+    let (Some(now), Some((id, timeline))) = (now, noted) else { return Ok(RestoreState::Same) };
     Ok(if now.id != id {
-        RestoreStanding::Elsewhere
+        RestoreState::Elsewhere
     } else if now.timeline == timeline {
-        RestoreStanding::Same
+        RestoreState::Same
     } else if now.has_target {
-        RestoreStanding::PointInTime
+        RestoreState::PointInTime
     } else {
-        RestoreStanding::TookOver
+        RestoreState::TookOver
     })
 }
 
@@ -186,14 +183,14 @@ pub struct WitnessState {
     /// Path of the witness.
     pub path: PathBuf,
     /// What it says of the database.
-    pub word: WitnessWord,
+    pub finding: WitnessFinding,
     /// The reason why it could not be written last time, if it could not.
     pub failed: Option<String>,
 }
 
 /// What the witness says of the database beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WitnessWord {
+pub enum WitnessFinding {
     /// There is no witness, so nothing is said.
     Absent,
     /// It cannot be read, for this reason.
@@ -221,32 +218,35 @@ impl Store {
     /// What the witness says of this database; `None` where there is none, on PostgreSQL.
     pub async fn witness_state(&self) -> Result<Option<WitnessState>, StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
-        let (path, failed) = (db.witness().path().to_owned(), db.witness().failed());
+        let (path, failed) = (db.witness.path().to_owned(), db.witness.failed());
         let Some((read, (installation_id, changes_n))) = self.witness_compared().await? else {
             return Ok(None);
         };
-        let word = match read {
-            Err(why) => WitnessWord::Unreadable(why),
-            Ok(None) => WitnessWord::Absent,
-            Ok(Some(found)) if found.installation_id != installation_id => WitnessWord::Other,
+        let finding = match read {
+            Err(why) => WitnessFinding::Unreadable(why),
+            Ok(None) => WitnessFinding::Absent,
+            Ok(Some(found)) if found.installation_id != installation_id => WitnessFinding::Other,
             Ok(Some(Witnessed { at_ms, changes_n: seen_n, .. })) if seen_n > changes_n => {
-                WitnessWord::Older { at_ms }
+                WitnessFinding::Older { at_ms }
             }
-            Ok(Some(Witnessed { at_ms, .. })) => WitnessWord::Same { at_ms },
+            Ok(Some(Witnessed { at_ms, .. })) => WitnessFinding::Same { at_ms },
         };
-        Ok(Some(WitnessState { path, word, failed }))
+        Ok(Some(WitnessState { path, finding, failed }))
     }
 
     /// True when no event is in the database.
     pub async fn is_without_events(&self) -> Result<bool, StoreError> {
-        alone!(self.reader.is_without_events())
+        alone!(self, reader, "is_without_events", |db| {
+            let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
+            db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
+        })
     }
 
     /// What the witness says, and the installation and the number that the database holds; `None` where there is no
     /// witness, on PostgreSQL.
     async fn witness_compared(&self) -> Result<Option<(WitnessRead, Held)>, StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
-        let file = Arc::clone(db.witness());
+        let file = Arc::clone(&db.witness);
         // The file first: what it says is in the database already, whatever is changed meanwhile.
         let read = apart(move || file.read()).await.unwrap_or_else(Err);
         Ok(Some((read, alone!(self.reader.witness_held())?)))
@@ -290,10 +290,10 @@ impl Store {
     /// Writes the witness as the database is now, whatever it said before. Logs a warning where it cannot be written.
     async fn witness_write(&self, now_ms: UnixMs, is_closed: bool) -> Result<(), StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
-        let file = Arc::clone(db.witness());
+        let file = Arc::clone(&db.witness);
         let (installation_id, changes_n) = alone!(self.reader.witness_held())?;
         // What is beside the path now may be the witness of another database.
-        db.file().check(None).map_err(|source| StoreError::from_db("witness_write", source))?;
+        db.file.check(None).map_err(|source| StoreError::from_db("witness_write", source))?;
         let path = file.path().to_owned();
         let witnessed = Witnessed { installation_id, changes_n, at_ms: now_ms, is_closed };
         let turn = match apart(move || (file.write(&witnessed), file.failed())).await {
@@ -308,7 +308,7 @@ impl Store {
             Err(error) => warn!(
                 %file,
                 %error,
-                "the witness of the database cannot be written: an older copy that somebody puts back will not be noticed. \
+                "the witness of the database cannot be written: an older copy that is put back will not be noticed. \
                  Give this process the right to make that file, and room for it"
             ),
         }
@@ -317,13 +317,13 @@ impl Store {
 
     /// How often this process changed what the witness is about; `None` where there is none.
     pub fn witness_works_n(&self) -> Option<u64> {
-        self.parts.backend.sqlite().map(|db| db.changes().works_n())
+        self.parts.backend.sqlite().map(|db| db.changes.works_n())
     }
 
     /// Waits for the next change; without end where there is no witness. For a single caller.
     pub async fn witness_changed(&self) {
         match self.parts.backend.sqlite() {
-            Some(db) => db.changes().changed().await,
+            Some(db) => db.changes.changed().await,
             None => std::future::pending().await,
         }
     }
@@ -338,11 +338,6 @@ async fn witness_held(db: &mut Executor<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))
-}
-
-async fn is_without_events(db: &mut Executor<'_>) -> DbResult<bool> {
-    let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
-    db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
 }
 
 async fn witness_step(db: &mut Executor<'_>) -> DbResult<()> {
