@@ -49,7 +49,7 @@ mod tests;
 
 pub use app::{App, Background, Running};
 #[doc(inline)]
-pub use hooklatch_receive::{builtin::kind, provider::Provider};
+pub use hooklatch_receive::{kind::kind, provider::Provider};
 #[doc(inline)]
 pub use hooklatch_store::MigrationStep;
 

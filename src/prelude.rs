@@ -10,10 +10,10 @@ pub use serde_json::json;
 #[doc(no_inline)]
 pub use crate::app::App;
 #[doc(no_inline)]
-pub use hooklatch_receive::builtin::kind;
-#[doc(no_inline)]
 pub use hooklatch_receive::handler::{
     Effects, Envelope, Event, Handled, HandlerError, Headers, Message, Tx, Value, ignore, refuse,
 };
+#[doc(no_inline)]
+pub use hooklatch_receive::kind::kind;
 #[doc(no_inline)]
 pub use hooklatch_receive::provider::Provider;

@@ -11,7 +11,7 @@ use super::shared::{complain, say};
 use hooklatch_core::config::RetentionConfig;
 use hooklatch_core::figures::plural;
 use hooklatch_operator::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
-use hooklatch_receive::kinds::{judge_pairs, judge_vectors, without_pairs};
+use hooklatch_receive::kind::{judge_pairs, judge_vectors, without_pairs};
 use hooklatch_verify::spec::{Resend, Spec};
 
 /// Prints all problems, or that there are none; includes the vectors beside kinds of a folder.

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::copies::CopyCounts;
-use super::diagnose::{Diagnosis, diagnose};
-use super::unread::Arrival;
 use crate::admit::{ProviderEntry, ProviderTable};
+use crate::counts::CopyCounts;
+use crate::diagnose::{Diagnosis, diagnose};
+use crate::unread::Arrival;
 use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};

@@ -6,26 +6,51 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-use super::answer::SenderAnswer;
-use super::believe::{answer, read, verified, verified_and_confirmed};
-use super::counts::{RequestCounts, RequestEnd, count_unconfirmed};
-use super::diagnose::Diagnosis;
-use super::error::ReceiveError;
-use super::heavy::Heavy;
-use super::notes::{Noted, RequestNotes};
-use super::refusing::RefusingSince;
-use super::signed_times::SignedTimes;
-use super::unknown_paths::UnknownPaths;
-use super::unread::Arrival;
-use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry, ProviderTable};
+
+use crate::answer::{
+    RECEIPT_LOOKS_N, SenderAnswer, caller_answer, caller_refusal, is_batch, no_receipt, render_receipt,
+};
+use crate::counts::{RefusingSince, RequestCounts, RequestEnd, SignedTimes, count_unconfirmed};
+use crate::diagnose::Diagnosis;
+use crate::fetch::FetchError;
+use crate::notes::{Noted, RequestNotes};
 use crate::provider::ActiveProvider;
+use crate::unread::{Arrival, UnknownPaths};
+use crate::verification::{Heavy, answer, read, verified, verified_and_confirmed};
 use hooklatch_contract::UnknownPathView;
 use hooklatch_core::current::Current;
 use hooklatch_core::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use hooklatch_outbox::traces::{AdmittedRequest, Traces};
 use hooklatch_store::{ActivityCounts, ActivitySubject, Store};
 use hooklatch_verify::{RawRequest, Unbelieved};
+
+/// The reason why a request was not admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The request is not believed.
+    #[error("not believed: {0}")]
+    Verify(#[from] Box<Unbelieved>),
+    /// It cannot be decided: the sender's own keys are out of reach, and it may send it again.
+    #[error(transparent)]
+    Keys(#[from] FetchError),
+    /// Believed, but not admitted; the sender may send it again.
+    #[error(transparent)]
+    Admit(#[from] AdmitError),
+}
+
+impl ReceiveError {
+    /// The reason as one word for metrics and log lines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Verify(_) => "rejected",
+            Self::Keys(_) => "keys_unavailable",
+            Self::Admit(AdmitError::Saturated) => "saturated",
+            Self::Admit(AdmitError::Unavailable(_)) => "unavailable",
+            Self::Admit(AdmitError::Rejected(_)) => "handler_failed",
+        }
+    }
+}
 
 /// The configured providers, each with its counters.
 type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, Arc<RequestCounts>, Arc<SignedTimes>)>;
@@ -130,7 +155,7 @@ impl Receiver {
         let counted =
             CountedRequests { entries: Current::default(), refusing: Arc::default(), unknown_paths };
         let entries = counted.count_for(entries);
-        let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
+        let looks = Arc::new(Semaphore::new(RECEIPT_LOOKS_N));
         let (heavy, traces) = (Heavy::new(), Traces::default());
         let others = Arc::new((Name::of_none(), RequestCounts::new()));
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
@@ -208,19 +233,19 @@ impl Receiver {
         let verified = verified(&self.heavy, entry, request).await?;
         let provider = entry.provider.name();
         self.notes.matched(provider, verified.secret_n(), verified.request().received_at_ms);
-        let Some(rules) = entry.caller else { return Ok(receipt::unknown()) };
+        let Some(rules) = entry.caller else { return Ok(no_receipt()) };
         // A signature is for its own key alone.
         if verified.believed().signed_id().is_some_and(|signed| signed != key) {
-            return Ok(receipt::unknown());
+            return Ok(no_receipt());
         }
-        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(receipt::unknown()) };
+        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(no_receipt()) };
         let key = EventKey { provider: provider.clone(), event_id: key.to_string() };
         let found = match self.looks.acquire().await {
             Ok(_place) => self.store.event_receipt(&key).await,
             Err(closed) => return Err(AdmitError::Unavailable(closed.to_string()).into()),
         };
         let found = found.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
-        Ok(found.map_or_else(receipt::unknown, |found| receipt::render(&found, rules.kept_ms)))
+        Ok(found.map_or_else(no_receipt, |found| render_receipt(&found, rules.kept_ms)))
     }
 
     /// Writes the log line about a request, and counts its end.
@@ -350,7 +375,7 @@ impl Receiver {
         for event in &mut events {
             event.secret = secret;
         }
-        if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
+        if let Some(refused) = entry.caller.and_then(|_| caller_refusal(&verified, &events)) {
             if let Some(left_out_n) = self.may_write(Some(entry), "refused") {
                 info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
             }
@@ -370,7 +395,7 @@ impl Receiver {
         self.count_sorts(provider.name(), &sorts, &admitted);
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
-            Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
+            Some(rules) => caller_answer(provider.name(), rules, is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
         };
         self.log_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));

@@ -7,7 +7,7 @@ use ::config::ValueKind;
 
 use super::layers::{ConfigSources, Settings};
 use hooklatch_core::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
-use hooklatch_receive::kinds::{self, TakenNames};
+use hooklatch_receive::kind::{TakenNames, read_folder};
 use hooklatch_receive::provider::{KindError, Provider};
 
 /// The kinds there are, and what is wrong with those that cannot be used.
@@ -51,7 +51,7 @@ pub fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
     let folder = kinds_folder(settings);
     let taken = TakenNames { builtin: &names(&all), own: &names(&own) };
-    let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
+    let found = folder.as_ref().map(|folder| read_folder(folder, &taken)).unwrap_or_default();
     let twice = named_twice(&own);
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));

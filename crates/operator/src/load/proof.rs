@@ -26,7 +26,7 @@ use hooklatch_core::template::Limits;
 use hooklatch_core::types::{IncomingEvent, Name, TypePattern};
 use hooklatch_receive::admit::{TemplateError, Templates};
 use hooklatch_receive::handler::{EventContent, EventTexts, Handled, HandlerError, Message, RawEvent};
-use hooklatch_receive::kinds::sample_events;
+use hooklatch_receive::kind::sample_events;
 use hooklatch_receive::provider::{ActiveProvider, Provider};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::{EventSpec, Spec, Weakness};

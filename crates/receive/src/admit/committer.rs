@@ -32,12 +32,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::admitted::AdmitError;
-use super::batch::{REQUESTS_N_MAX, bounded};
-use super::commit::{BatchEnd, commit};
-use super::context::AdmitContext;
-use super::failures::record_panic;
-use super::submission::Submission;
+use super::AdmitContext;
+use super::admitter::{AdmitError, Submission};
+use super::commit::{BatchEnd, REQUESTS_N_MAX, bounded, commit};
+use super::dispatch::record_panic;
 use hooklatch_store::StoreError;
 
 /// Most times that a batch is tried again whose transaction the database gave up for another one's sake.

@@ -15,11 +15,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
-use super::context::AdmitContext;
-use super::dispatch::{dispatched as handled_now, handled_in_tx, is_ended};
-use super::dispatched::Dispatched;
+use super::AdmitContext;
+use super::dispatch::{
+    Dispatched, dispatched as handled_now, handled_in_tx, is_ended, is_failure, log_undone, panicked,
+    record_panic, with_panic_counted,
+};
 use super::entry::{ProviderEntry, Providers};
-use super::failures::{is_failure, log_undone, panicked, record_panic, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
 use super::plan::{NotPlanned, Planned};
 use super::templates::Rendering;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::budget::CallBudget;
-use super::error::{FetchError, NOT_LISTED, WantedKey};
+use super::{FetchError, NOT_LISTED, WantedKey};
 use hooklatch_core::types::UnixMs;
 use hooklatch_verify::spec::{FetchForm, FetchSpec};
 
@@ -414,8 +414,8 @@ mod tests {
 
     use futures_util::future::join_all;
 
-    use super::super::budget::WAITING_N_MAX;
     use super::*;
+    use crate::fetch::budget::WAITING_N_MAX;
     use hooklatch_verify::spec::Spec;
 
     fn wanted(id: String) -> WantedKey {

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::Value;
 
-use super::error::{FetchError, NOT_LISTED};
+use super::{FetchError, NOT_LISTED};
 use hooklatch_core::config::{FetchConfig, KindSettings};
 use hooklatch_core::net::{Allowed, Guard, client_builder, read_capped};
 use hooklatch_core::template::URL_ESCAPED;

@@ -1,22 +1,93 @@
-//! [`ActiveProvider`]: one `[providers.NAME]`. It believes requests, reads events and says what is done about them.
+//! [`ActiveProvider`]: one `[providers.NAME]`. It verifies requests, reads events, and knows what is done about them. It is
+//! made of a kind with an operator's configuration, for development, or to judge single requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::definition::{AnswerFn, HandshakeFn, OpenFn, SignFn};
-use super::verifier::{ActiveOptions, Verifier};
+use super::definition::{AnswerFn, HandshakeFn, OpenFn, Provider, SignFn};
+use super::dev::{dev_secret, dev_settings};
 use crate::handler::{Envelope, EventContent, Handlers, Headers};
-use hooklatch_core::config::AgeConfig;
-use hooklatch_core::json::text_of;
-use hooklatch_core::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT};
-use hooklatch_verify::read;
-use hooklatch_verify::spec::{AnswerSpec, EventMethod, SignatureSpec, Spec};
+use hooklatch_core::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
+use hooklatch_core::json::{RedactedPaths, text_of};
+use hooklatch_core::mistakes::{Mistake, shown};
+use hooklatch_core::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT, TypePattern};
+use hooklatch_verify::spec::{AnswerSpec, EventMethod, SignatureSpec, Source, Spec};
 use hooklatch_verify::{
-    self as verify, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified,
-    Verified, VerifyError, VerifyFn,
+    self as verify, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed,
+    Unbelieved, Unverified, Verified, VerifyError, VerifyFn, read,
 };
+
+/// Remedy for a key or secret of another form than its kind wants.
+pub(super) const CORRECT_IT: &str = "correct it; `hooklatch providers KIND` says what this kind needs";
+
+/// A mistake of `key`, in the words of its error.
+pub(crate) fn said(key: &str, why: impl Into<String>) -> Mistake {
+    Mistake::said(key, why, CORRECT_IT)
+}
+
+/// The place of a key that cannot be used, and the remedy.
+pub(super) fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
+    const MAKE_LONGER: &str = "have the sender make a longer one, or choose one: `openssl rand -hex 32`";
+    match (error, &spec.signature.keys) {
+        (KeyError::NoSetting(_), _) => said("", error.to_string()),
+        (KeyError::NoPrivateKey { name }, _) => Mistake::said(
+            format!("settings.{name}"),
+            error.to_string(),
+            "write { file = \"PATH\" } of the key whose public half the sender has, made by `openssl genrsa 2048`",
+        ),
+        (KeyError::SettingTooShort { name, .. }, _) | (KeyError::TooShort { .. }, Some(name)) => {
+            Mistake::said(format!("settings.{name}"), error.to_string(), MAKE_LONGER)
+        }
+        (KeyError::TooShort { .. }, None) => Mistake::said("secrets", error.to_string(), MAKE_LONGER),
+        _ => said("secrets", error.to_string()),
+    }
+}
+
+/// Keys for the kind's signature, and for its alternative.
+#[derive(Clone)]
+pub struct Verifier {
+    pub keys: Keys,
+    pub alternative: Option<Keys>,
+    pub unverified: Unverified,
+}
+
+impl Verifier {
+    pub fn new(
+        spec: &Spec,
+        secrets: &[Secret],
+        settings: &KindSettings,
+        is_unverified_accepted: bool,
+    ) -> Result<Self, KeyError> {
+        // A kind that may be unsigned needs no key where the operator says so.
+        let signature = if spec.signature.may_be_unsigned && secrets.is_empty() {
+            &SignatureSpec { secrets_needed: false, ..spec.signature.clone() }
+        } else {
+            &spec.signature
+        };
+        let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
+        let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
+        Ok(Self {
+            keys: Keys::new(signature, secrets, settings)?.with_own_key(spec)?,
+            alternative: alternative.transpose()?,
+            unverified,
+        })
+    }
+}
+
+/// The options of `[providers.NAME]` about events; empty where no operator was asked.
+#[derive(Clone, Default)]
+pub struct ActiveOptions {
+    /// Decides what becomes of other content under an event's key; `None` leaves it to the kind.
+    pub on_conflict: Option<OnConflict>,
+    /// Patterns of the types that its sender was configured to send; empty for any.
+    pub types: Vec<TypePattern>,
+    /// Values that are not stored.
+    pub redact: RedactedPaths,
+    /// True when its events are not searched by the ids in them.
+    pub(super) is_search_off: bool,
+}
 
 /// A configured provider, `[providers.NAME]`, that is ready for requests.
 #[derive(Clone)]
@@ -306,15 +377,172 @@ fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
     }
 }
 
+/// What a caller of ours lacks to show who it is.
+fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
+    let is_by_certificate = config.settings.text("auth") == Some("mtls");
+    match (spec.first_party, is_by_certificate) {
+        (true, true) if !config.settings.has("client_certificates") => {
+            let (why, remedy) = (
+                "there is none, so that no caller is accepted",
+                "name the SHA-256 of each certificate in hex",
+            );
+            Some(Mistake::said("settings.client_certificates", why, remedy))
+        }
+        (true, false) if config.secrets.is_empty() => {
+            let (why, remedy) =
+                ("there is none, so that no caller is accepted", "write secrets = [{ env = \"NAME\" }]");
+            Some(Mistake::said("secrets", why, remedy))
+        }
+        _ => None,
+    }
+}
+
+/// The spec without those places of search ids whose values are not to be stored.
+fn unredacted(spec: &Arc<Spec>, redact: &RedactedPaths) -> Arc<Spec> {
+    let mut spec = Arc::clone(spec);
+    if redact.is_empty() {
+        return spec;
+    }
+    for event in &mut Arc::make_mut(&mut spec).event {
+        for source in &mut event.search.0 {
+            if let Source::Json(pointers) = source {
+                let kept: Vec<&str> = pointers.split('|').filter(|one| !redact.covers(one)).collect();
+                *pointers = kept.join("|");
+            }
+        }
+        event.search.0.retain(|source| !matches!(source, Source::Json(pointers) if pointers.is_empty()));
+    }
+    spec
+}
+
+impl Provider {
+    /// Makes one `[providers.NAME]` of it, or says all that is wrong.
+    #[doc(hidden)]
+    pub fn activate(
+        &self,
+        name: &Name,
+        config: &ProviderConfig,
+        public_url: &str,
+    ) -> Result<ActiveProvider, Vec<Mistake>> {
+        let spec = self.spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
+        let mut mistakes = self.mistakes.clone();
+        let mut handlers = self.handlers.clone();
+        for route in &config.routes {
+            for pattern in &route.on {
+                handlers.add_route(pattern.clone(), route);
+            }
+        }
+        let verifier = Verifier::new(spec, &config.secrets, &config.settings, config.is_unverified_accepted);
+        let strong =
+            verifier.as_ref().map_err(Clone::clone).and_then(|verifier| verifier.keys.check_strength(spec));
+        mistakes.extend(strong.err().map(|error| of_key(spec, &error)));
+        let redact = RedactedPaths::parse(config.redact.iter().map(String::as_str))
+            .inspect_err(|(pointer, why)| {
+                mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))));
+            })
+            .unwrap_or_default();
+        let options = ActiveOptions {
+            on_conflict: config.on_conflict,
+            types: config.types.clone(),
+            redact,
+            is_search_off: !config.has_search,
+        };
+        mistakes.extend(caller_mistake(spec, config));
+        match verifier {
+            Ok(verifier) if mistakes.is_empty() => {
+                let spec = unredacted(spec, &options.redact);
+                let mut active = self.active(name, &spec, verifier, public_url).with_age(config.age);
+                if config.is_payload_whole {
+                    active = active.with_whole_payload();
+                }
+                Ok(ActiveProvider { handlers, options, ..active })
+            }
+            _ => Err(mistakes),
+        }
+    }
+
+    /// Judges single requests with `secrets` however short: for published vectors and for `explain`. Settings
+    /// that are not there are taken from the spec's examples.
+    #[doc(hidden)]
+    pub fn judge_with(&self, secrets: &[Secret], settings: &KindSettings) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let mut settings = settings.clone();
+        for setting in spec.setting.iter().filter(|setting| setting.needed) {
+            if let Some(dev) = setting.dev.as_deref().filter(|_| !settings.has(&setting.name)) {
+                settings.push(&setting.name, None, dev);
+            }
+        }
+        let verifier = Verifier::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+    }
+
+    /// Makes the provider that `serve --dev` has: with the published secret and settings, and with `keys` where the
+    /// kind's sender signs with a private key.
+    #[doc(hidden)]
+    pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
+        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+        let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
+        let settings = dev_settings(spec, keys);
+        let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
+        let mut verifier =
+            Verifier::new(spec, &secrets, &settings, is_accepted).map_err(|error| error.to_string())?;
+        let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
+        verifier.keys = verifier.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
+        let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
+        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+    }
+
+    fn active(&self, name: &Name, spec: &Arc<Spec>, verifier: Verifier, public_url: &str) -> ActiveProvider {
+        // Where nothing has to be signed, no header is covered.
+        let names = spec.headers.iter().filter(|_| verifier.unverified == Unverified::Refuse);
+        ActiveProvider {
+            header_names: names.map(|name| name.to_ascii_lowercase()).collect(),
+            name: name.clone(),
+            url: format!("{public_url}/webhooks/{name}"),
+            spec: Arc::clone(spec),
+            handlers: self.handlers.clone(),
+            verifier,
+            options: ActiveOptions::default(),
+            verify_with: self.verify_with,
+            sign_with: self.sign_with,
+            handshake_with: self.handshake_with,
+            open_with: self.open_with,
+            answer_with: self.answer_with,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use hooklatch::providers::builtin;
+
     use super::*;
     use crate::provider::filled_sample;
-    use hooklatch::providers::builtin;
-    use hooklatch_verify::DevKeys;
-    use hooklatch_verify::spec::{Identity, Source, Sources};
+    use hooklatch_verify::spec::{Identity, Sources};
+
+    #[test]
+    fn each_unusable_key_is_reported_at_its_place_with_its_remedy() {
+        #[track_caller]
+        fn check(kind: &str, error: &KeyError, key: &str, remedy: &str) {
+            let mistake = of_key(&Spec::parse(kind).expect("a spec"), error);
+            assert_eq!((mistake.key.as_str(), mistake.flaw.to_string()), (key, error.to_string()));
+            assert!(mistake.remedy.contains(remedy), "{mistake:?}");
+        }
+        let by_secrets = include_str!("../../../../providers/stripe/provider.toml");
+        let by_setting = include_str!("../../../../providers/ably/provider.toml");
+        let short = KeyError::TooShort { position: 1, bytes_n: 3, min_n: 16 };
+        check(by_secrets, &short, "secrets", "openssl rand");
+        check(by_setting, &short, "settings.named_secrets", "openssl rand");
+        let name = "password".to_owned();
+        let setting = KeyError::SettingTooShort { name: name.clone(), bytes_n: 3, min_n: 16 };
+        check(by_secrets, &setting, "settings.password", "openssl rand");
+        check(by_secrets, &KeyError::Empty(1), "secrets", "correct it");
+        check(by_secrets, &KeyError::Private, "secrets", "correct it");
+        check(by_secrets, &KeyError::NoSetting(name), "", "correct it");
+    }
 
     const NOW_S: i64 = 1_767_225_600;
 

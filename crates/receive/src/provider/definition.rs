@@ -4,14 +4,70 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::kind_error::KindError;
-use super::refusal::said;
-use super::sample::Samples;
+use super::active::said;
 use crate::handler::{Event, Handled, Handlers, TxHandler};
 use hooklatch_core::mistakes::Mistake;
 use hooklatch_core::types::TypePattern;
-use hooklatch_verify::spec::Spec;
+use hooklatch_verify::spec::{Spec, SpecError};
 use hooklatch_verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, Verified, VerifyFn};
+
+/// The reason why a kind cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KindError {
+    /// Its `provider.toml` cannot be used.
+    #[error(transparent)]
+    Spec(SpecError),
+    /// No built-in kind has the name that the program asked for.
+    #[error("no built-in kind is called `{name}`; {}", remedy(*.nearest))]
+    NoSuchKind {
+        /// Name that was asked for.
+        name: String,
+        /// Built-in kind that was probably meant.
+        nearest: Option<&'static str>,
+    },
+    /// The program brings two kinds of one name along: the handlers of one of them would never run.
+    #[error(
+        "two kinds are called `{name}`, and the handlers of one of them would never run; put all handlers on one: \
+         `kind(\"{name}\").on(…).on(…)`"
+    )]
+    Twice {
+        /// Name that both of them have.
+        name: String,
+    },
+}
+
+impl KindError {
+    /// Name of the kind; `?` when its spec does not say.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Spec(error) => &error.kind,
+            Self::NoSuchKind { name, .. } | Self::Twice { name } => name,
+        }
+    }
+}
+
+fn remedy(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || "`hooklatch providers` lists those that there are".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    )
+}
+
+/// Sample events: type and JSON text; built in, or read when the program starts.
+#[derive(Debug, Clone)]
+pub(super) enum Samples {
+    BuiltIn(&'static [(&'static str, &'static str)]),
+    Read(Arc<[(String, String)]>),
+}
+
+impl Samples {
+    pub(crate) fn list(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::BuiltIn(list) => list.to_vec(),
+            Self::Read(list) => list.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect(),
+        }
+    }
+}
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
