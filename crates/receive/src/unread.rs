@@ -1,5 +1,6 @@
 //! Requests that are refused before they are verified: a body that is too large or too slow, another method, a path that
-//! no provider has, no memory left. Each is counted by provider and reason, logged, and noted beside the rejected ones.
+//! no provider has, no memory left. Each is counted by provider and reason, logged, and noted beside the rejected ones;
+//! but a GET or HEAD without a signature to a provider whose events are POSTs is not noted: no event is lost with it.
 //!
 //! Paths that no provider has and that were posted to (a sender whose URL has a typo, a provider that was renamed, a
 //! proxy that changes paths) are kept in memory, with the provider that was probably meant. Strangers choose paths, so
@@ -23,6 +24,7 @@ use hooklatch_contract::UnknownPathView;
 use hooklatch_core::mistakes::nearest;
 use hooklatch_core::net::peer_of;
 use hooklatch_core::types::UnixMs;
+use hooklatch_verify::spec::EventMethod;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,16 @@ impl UnreadRequest<'_> {
         self.headers.get(http::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
     }
 
+    /// True when a browser or a monitor opened the URL of a provider whose events are POSTs: no event is lost, so nothing
+    /// is to be done. With a signature it is an event that a redirect has turned into a GET.
+    fn is_visit(&self, entry: &ProviderEntry) -> bool {
+        let provider = &entry.provider;
+        matches!(*self.method, Method::GET | Method::HEAD)
+            && provider.spec().method == EventMethod::Post
+            && !provider.has_handshake(self.method.as_str())
+            && !provider.spec().names_signature_header(self.headers)
+    }
+
     /// The reason for operators: what was wrong, with its numbers, and what to do.
     fn detail(&self, entry: &ProviderEntry, reason: UnreadReason) -> String {
         let name = entry.provider.name();
@@ -112,14 +124,20 @@ impl Receiver {
         arrival: Arrival,
         reason: UnreadReason,
     ) {
+        let is_visit =
+            reason.code == "method_not_allowed" && entry.is_some_and(|entry| request.is_visit(entry));
         let has_signature = if let Some(entry) = entry {
-            entry.provider.spec().has_signature_header(request.headers)
+            !is_visit && entry.provider.spec().has_signature_header(request.headers)
         } else {
             let entries = self.entries.values().map(|(entry, ..)| &**entry);
             self.counted.unknown_paths.note(entries, request, arrival)
         };
         self.count_refused(entry, reason.code, has_signature);
-        let end = if reason.is_ours { RequestEnd::Unavailable } else { RequestEnd::Refused };
+        let end = match reason.is_ours {
+            true => RequestEnd::Unavailable,
+            false if is_visit => RequestEnd::Nothing,
+            false => RequestEnd::Refused,
+        };
         self.count(entry, end, request.received_at_ms);
         self.counted.refusing.ended(end, request.received_at_ms);
         let name = self.name_of(entry);
@@ -134,7 +152,7 @@ impl Receiver {
             }
         }
         if let Some(entry) = entry
-            && !reason.is_ours
+            && end == RequestEnd::Refused
         {
             let body_bytes_n = request.declared_bytes_n().unwrap_or_default();
             let noted = Noted {
