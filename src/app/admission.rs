@@ -16,14 +16,12 @@ use hooklatch_core::config::Config;
 use hooklatch_core::current::Current;
 use hooklatch_core::logging;
 use hooklatch_core::stop::Stop;
-use hooklatch_outbox::{Handover, Outbox};
-use hooklatch_receive::admit::{
-    self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable,
-};
+use hooklatch_outbox::Outbox;
+use hooklatch_receive::admit::{self, AdmitContext, Planner, Providers, StartCall, UnderWay, Unreadable};
 use hooklatch_receive::operations::OperationRunner;
 use hooklatch_receive::retention::{Pruner, delete_wholes};
 use hooklatch_receive::{CountedRequests, RequestNotes};
-use hooklatch_store::{InitialLease, LostTime, Store};
+use hooklatch_store::{LostTime, Store};
 
 /// What the parts besides admission and outbox share.
 pub(super) struct SharedParts<'a> {
@@ -34,16 +32,6 @@ pub(super) struct SharedParts<'a> {
     /// The counters of this node, and the handle that renders them.
     pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
     pub(super) activity: &'a Arc<NodeActivity>,
-}
-
-/// The outbox, as admission reserves slots in it.
-struct OutboxSlots(Handover);
-
-impl TakeSlot for OutboxSlots {
-    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
-        let (lease, start) = self.0.take(destination)?;
-        Some((lease, Box::new(start)))
-    }
 }
 
 impl App {
@@ -65,7 +53,10 @@ impl App {
             lines: Arc::clone(lines),
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
             turns: Arc::new(Semaphore::new(store.handlers_n())),
-            slots: Box::new(OutboxSlots(handover)),
+            slots: Box::new(move |destination| {
+                let (lease, start) = handover.take(destination)?;
+                Some((lease, Box::new(start) as StartCall))
+            }),
             wake_outbox: Box::new(move || waker.wake()),
             under_way: UnderWay::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),

@@ -6,7 +6,7 @@ use super::builder::App;
 use hooklatch_console::{SignAgain, SignedAgain, SignedCopy};
 use hooklatch_core::types::Name;
 use hooklatch_operator::load::dev_keys_of_folder;
-use hooklatch_receive::provider::{ActiveProvider, Provider, curl};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, curl};
 use hooklatch_verify::{DevKeys, SignAt};
 
 impl App {

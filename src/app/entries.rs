@@ -21,7 +21,7 @@ use hooklatch_receive::admit::{
     AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates,
 };
 use hooklatch_receive::fetch::Fetcher;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use hooklatch_store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
 use hooklatch_verify::KeySource;

@@ -15,7 +15,7 @@ use super::builder::App;
 use super::running::Background;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{self, Loaded, Settings};
-use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, dev_secret, dev_settings, filled_sample};
 use hooklatch_store::{Filter, Row, Store, Value};
 use hooklatch_verify::{DevKeys, SignAt};
 

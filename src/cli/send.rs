@@ -280,6 +280,7 @@ impl ServerCommand for TestEvent {
 mod tests {
     use super::*;
     use hooklatch_core::types::IncomingEvent;
+    use hooklatch_receive::provider::Kind;
     use hooklatch_verify::{self as verify, DevKeys, Verified};
 
     #[test]

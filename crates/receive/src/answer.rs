@@ -10,13 +10,12 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::admit::{AdmittedEvents, CallerRules, ProviderEntry};
-use hooklatch_core::json::push_text;
 use hooklatch_core::types::{
     EventState, IdempotencyKey, IncomingEvent, KeyMistake, MessageState, Name, Outcome, UnixMs, is_media_type,
 };
 use hooklatch_store::{EventReceipt, ReceiptAttempt};
 use hooklatch_verify::spec::AnswerSpec;
-use hooklatch_verify::{Reply, Verified};
+use hooklatch_verify::{Evidence, Reply, Verified};
 
 /// The answer that a sender gets, before it is HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +25,7 @@ pub struct SenderAnswer {
     pub outcome: Option<Outcome>,
     /// Code of the refusal, when something is wrong with the request that its caller can set right.
     pub refused: Option<&'static str>,
-    /// True when the sender is a program of the operator's and gets 409.
-    pub is_conflict_told: bool,
-    /// HTTP status, unless the answer reports a conflict.
+    /// HTTP status.
     pub status: u16,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
@@ -39,72 +36,67 @@ pub struct SenderAnswer {
 }
 
 impl SenderAnswer {
-    /// The answer to a handshake or a challenge.
-    pub(super) fn to_handshake(reply: Reply) -> Self {
-        Self {
-            outcome: None,
-            refused: None,
-            is_conflict_told: false,
-            status: reply.status,
-            headers: reply.headers,
-            body: reply.body,
-            content_type: Cow::Owned(reply.content_type),
-        }
+    fn new(status: u16, body: String, content_type: impl Into<Cow<'static, str>>) -> Self {
+        let content_type = content_type.into();
+        Self { outcome: None, refused: None, status, headers: Vec::new(), body, content_type }
     }
 
-    /// The HTTP status of the answer.
-    pub(super) fn http_status(&self) -> u16 {
-        if self.is_conflict_told { 409 } else { self.status }
+    /// The answer to a handshake or a challenge.
+    pub(super) fn to_handshake(reply: Reply) -> Self {
+        Self { headers: reply.headers, ..Self::new(reply.status, reply.body, reply.content_type) }
     }
 
     /// The answer to a request that was admitted; `of_kind` is what its kind wants instead of our JSON.
-    pub fn of(
+    pub(crate) fn of(
         entry: &ProviderEntry,
         of_kind: Option<Cow<'_, AnswerSpec>>,
         admitted: &AdmittedEvents,
     ) -> Self {
-        let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
-        let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
-        let (status, body, content_type) = match of_kind {
-            Some(spec) if !is_conflict_told => {
+        let outcome = admitted.outcome();
+        let is_conflict = entry.is_first_party && outcome == Some(Outcome::Conflict);
+        let answer = match of_kind {
+            Some(spec) if !is_conflict => {
                 let AnswerSpec { status, body, content_type, .. } = spec.into_owned();
-                (status, body, Cow::Owned(content_type))
+                Self::new(status, body, content_type)
             }
-            _ => (200, body_of(outcome, admitted), Cow::Borrowed("application/json")),
+            _ => Self::new(if is_conflict { 409 } else { 200 }, body_of(outcome, admitted), JSON),
         };
-        Self { outcome, refused: None, is_conflict_told, status, headers: Vec::new(), body, content_type }
+        Self { outcome, ..answer }
     }
+}
+
+/// What became of one event.
+#[derive(Serialize)]
+struct EventAnswer<'a> {
+    event_id: &'a str,
+    outcome: &'static str,
+}
+
+/// What became of several events.
+#[derive(Serialize)]
+struct EventAnswers<'a> {
+    events: Vec<EventAnswer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+}
+
+fn events(admitted: &AdmittedEvents, word: fn(Outcome) -> &'static str) -> Vec<EventAnswer<'_>> {
+    let all = admitted.events.iter();
+    all.map(|(event_id, outcome)| EventAnswer { event_id, outcome: word(*outcome) }).collect()
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn body_of(outcome: Option<Outcome>, admitted: &AdmittedEvents) -> String {
-    let word = outcome.map_or("none", Outcome::as_str);
-    // The words take less than what is not in the ids.
-    let ids_n: usize = admitted.events.iter().map(|(id, _)| id.len()).sum();
-    let mut body = String::with_capacity(48 * (admitted.events.len() + 1) + ids_n);
-    match admitted.events.as_slice() {
-        [(event_id, _)] => push_event(&mut body, event_id, word),
-        events => {
-            body.push_str("{\"events\":");
-            for (n, (event_id, outcome)) in events.iter().enumerate() {
-                body.push(if n == 0 { '[' } else { ',' });
-                push_event(&mut body, event_id, outcome.as_str());
-            }
-            body.push_str(if events.is_empty() { "[]" } else { "]" });
-            body.push_str(",\"outcome\":\"");
-            body.push_str(word);
-            body.push_str("\"}");
+    match events(admitted, Outcome::as_str).as_slice() {
+        [one] => json(one),
+        _ => {
+            let outcome = Some(outcome.map_or("none", Outcome::as_str));
+            json(&EventAnswers { events: events(admitted, Outcome::as_str), outcome })
         }
     }
-    body
-}
-
-/// `outcome` is one of our words, which needs no escape.
-pub(super) fn push_event(body: &mut String, event_id: &str, outcome: &str) {
-    body.push_str("{\"event_id\":");
-    push_text(body, event_id);
-    body.push_str(",\"outcome\":\"");
-    body.push_str(outcome);
-    body.push_str("\"}");
 }
 
 /// A type that could not be read, as events say it.
@@ -181,60 +173,35 @@ pub(crate) fn caller_answer(
     is_batch: bool,
     admitted: &AdmittedEvents,
 ) -> SenderAnswer {
-    let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
     let has = |wanted: Outcome| admitted.events.iter().any(|(_, outcome)| *outcome == wanted);
     let mut headers = Vec::new();
     if has(Outcome::Duplicate) && !has(Outcome::Accepted) {
         headers.push(("idempotency-replayed".to_owned(), "true".to_owned()));
     }
-    let mut body = String::with_capacity(128);
-    let is_conflict = has(Outcome::Conflict);
-    if is_conflict {
-        body.push_str("{\"type\":\"about:blank\",\"title\":");
-        push_text(&mut body, title_of(rules.mismatch_status));
-        body.push_str(",\"status\":");
-        body.push_str(&rules.mismatch_status.to_string());
-        body.push_str(",\"code\":\"idempotency_key_reused\",\"detail\":");
-        push_text(&mut body, KEY_REUSED);
-        body.push_str(",\"events\":");
-        push_events(&mut body, admitted);
-        body.push('}');
-    } else if is_batch {
-        body.push_str("{\"events\":");
-        push_events(&mut body, admitted);
-        body.push('}');
-    } else if let [(key, outcome)] = admitted.events.as_slice() {
-        push_event(&mut body, key, word(*outcome));
-        headers.push(("location".to_owned(), receipt_path(provider, key)));
-    }
-    SenderAnswer {
-        outcome,
-        refused: None,
-        is_conflict_told: false,
-        status: if is_conflict { rules.mismatch_status } else { rules.accepted_status },
-        headers,
-        body,
-        content_type: Cow::Borrowed(if is_conflict { PROBLEM } else { "application/json" }),
-    }
+    let answer = if has(Outcome::Conflict) {
+        let mut problem = problem_body(rules.mismatch_status, "idempotency_key_reused", KEY_REUSED);
+        problem["events"] = serde_json::json!(events(admitted, word));
+        SenderAnswer::new(rules.mismatch_status, problem.to_string(), PROBLEM)
+    } else {
+        let body = match events(admitted, word).as_slice() {
+            [one] if !is_batch => {
+                headers.push(("location".to_owned(), receipt_path(provider, one.event_id)));
+                json(one)
+            }
+            _ => json(&EventAnswers { events: events(admitted, word), outcome: None }),
+        };
+        SenderAnswer::new(rules.accepted_status, body, JSON)
+    };
+    SenderAnswer { outcome: admitted.outcome(), headers, ..answer }
 }
 
+const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
 /// The path where the receipt of a command is served.
 fn receipt_path(provider: &Name, key: &str) -> String {
     let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
     format!("/webhooks/{provider}/{key}")
-}
-
-fn push_events(body: &mut String, admitted: &AdmittedEvents) {
-    body.push('[');
-    for (n, (key, outcome)) in admitted.events.iter().enumerate() {
-        if n > 0 {
-            body.push(',');
-        }
-        push_event(body, key, word(*outcome));
-    }
-    body.push(']');
 }
 
 /// The word for an outcome that is the same when the same content is sent again.
@@ -245,30 +212,18 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The phrase of a status: what a problem without a type of its own is called (RFC 9457, 4.2.1).
-fn title_of(status: u16) -> &'static str {
-    match status {
-        400 => "Bad Request",
-        404 => "Not Found",
-        409 => "Conflict",
-        _ => "Unprocessable Entity",
-    }
+/// A problem (RFC 9457) without a type of its own, which is called by the phrase of its status (4.2.1).
+fn problem_body(status: u16, code: &str, detail: &str) -> serde_json::Value {
+    let title = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    serde_json::json!({
+        "type": "about:blank", "title": title, "status": status, "code": code, "detail": detail,
+    })
 }
 
 /// A refusal as its caller reads it.
-pub(crate) fn problem(status: u16, code: &'static str, sentence: &str) -> SenderAnswer {
-    let body = serde_json::json!({
-        "type": "about:blank", "title": title_of(status), "status": status, "code": code, "detail": sentence,
-    });
-    SenderAnswer {
-        outcome: None,
-        refused: Some(code).filter(|_| status >= 400),
-        is_conflict_told: false,
-        status,
-        headers: Vec::new(),
-        body: body.to_string(),
-        content_type: Cow::Borrowed(PROBLEM),
-    }
+fn problem(status: u16, code: &'static str, detail: &str) -> SenderAnswer {
+    let answer = SenderAnswer::new(status, problem_body(status, code, detail).to_string(), PROBLEM);
+    SenderAnswer { refused: Some(code), ..answer }
 }
 
 /// Receipts that are looked up at once.
@@ -334,12 +289,7 @@ pub(crate) fn render_receipt(receipt: &EventReceipt, kept_ms: i64) -> SenderAnsw
         effects: effects.collect(),
         has_more: receipt.has_more,
     };
-    SenderAnswer {
-        status: 200,
-        body: serde_json::to_string(&view).unwrap_or_default(),
-        content_type: "application/json".into(),
-        ..problem(200, "", "")
-    }
+    SenderAnswer::new(200, json(&view), JSON)
 }
 
 /// The answer where there is no such command of this caller's.

@@ -7,8 +7,8 @@
 //! Copies are written later: a copy is answered before anything of it is written. Their number is no promise: what a node
 //! had counted when it died is lost, and so are the copies of further events while [`EVENTS_N_MAX`] wait to be written.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use metrics::Counter;
@@ -68,6 +68,7 @@ impl RequestEnd {
 }
 
 /// The counters of one provider. One that never counted is not shown.
+#[derive(Default)]
 pub struct RequestCounts {
     counters: [OnceLock<Counter>; ENDS_N],
     taken: OnceLock<Counter>,
@@ -81,17 +82,6 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    pub fn new() -> Self {
-        Self {
-            counters: Default::default(),
-            taken: OnceLock::new(),
-            untaken: OnceLock::new(),
-            totals: Default::default(),
-            untaken_total: AtomicU64::new(0),
-            last_accepted_ms: AtomicI64::new(0),
-        }
-    }
-
     /// Counts one more request of `provider` that was received at this time and ended so.
     pub fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
         let place = end.place();
@@ -193,33 +183,24 @@ impl CopyCounts {
 
 /// Number of requests that are remembered.
 const KEPT_N: usize = 8;
-/// Stands for no request. Milliseconds.
-const NONE: i64 = i64::MIN;
 
-/// The delays of one provider's newest requests.
-pub struct SignedTimes {
-    next: AtomicUsize,
-    delays_ms: [AtomicI64; KEPT_N],
-}
+/// How long after they were signed one provider's newest requests were received, by our clock.
+#[derive(Default)]
+pub struct SignedTimes(Mutex<VecDeque<i64>>);
 
 impl SignedTimes {
-    pub fn new() -> Self {
-        Self { next: AtomicUsize::new(0), delays_ms: [const { AtomicI64::new(NONE) }; KEPT_N] }
-    }
-
-    /// Notes a believed request. A time that cannot be read is left out.
-    pub fn note(&self, signed: &str, received_at_ms: UnixMs) {
+    /// Records a verified request. A time that cannot be parsed is left out.
+    pub(crate) fn note(&self, signed: &str, received_at_ms: UnixMs) {
         let Some(signed_at_ms) = happened_ms(signed) else { return };
-        let place = self.next.fetch_add(1, Ordering::Relaxed) % KEPT_N;
-        if let Some(kept) = self.delays_ms.get(place) {
-            kept.store(received_at_ms.saturating_sub(signed_at_ms), Ordering::Relaxed);
-        }
+        let mut delays_ms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        delays_ms.truncate(KEPT_N - 1);
+        delays_ms.push_front(received_at_ms.saturating_sub(signed_at_ms));
     }
 
-    /// The delays in no order. Milliseconds; negative when our clock says that it was received before it was signed.
-    pub fn delays_ms(&self) -> Vec<i64> {
-        let all = self.delays_ms.iter().map(|kept| kept.load(Ordering::Relaxed));
-        all.filter(|delay_ms| *delay_ms != NONE).collect()
+    /// The delays, the newest first. Milliseconds; negative when our clock says that it was received before it was
+    /// signed.
+    pub(crate) fn delays_ms(&self) -> Vec<i64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }
 
@@ -274,7 +255,7 @@ mod tests {
         let mut places: Vec<usize> = RequestEnd::all().map(RequestEnd::place).collect();
         places.sort_unstable();
         assert_eq!(places, (0..ENDS_N).collect::<Vec<_>>());
-        let counts = RequestCounts::new();
+        let counts = RequestCounts::default();
         let provider = Name::parse("shop").expect("a name");
         for end in RequestEnd::all() {
             (0..=end.place()).for_each(|_| counts.count(&provider, end, 1));
@@ -327,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_newest_delays_are_kept_whatever_form_the_times_have() {
-        let times = SignedTimes::new();
+        let times = SignedTimes::default();
         assert!(times.delays_ms().is_empty());
         for (signed, delay_ms) in
             [("1795356311", 500), ("1795356311500", 0), ("2026-11-22T14:05:12Z", -500), ("no time", 0)]
@@ -339,7 +320,7 @@ mod tests {
         for _ in 0..KEPT_N {
             times.note("1795356311", 1_795_356_313_000);
         }
-        assert_eq!(times.delays_ms(), [2_000; KEPT_N]);
+        assert_eq!(times.delays_ms(), vec![2_000; KEPT_N]);
     }
 
     #[test]

@@ -107,24 +107,24 @@ fn named(target: &str) -> (Option<String>, Option<String>) {
     (path.rsplit_once("/webhooks/").map(|(_, name)| name.to_owned()), query.map(str::to_owned))
 }
 
-/// A request that was judged.
-#[derive(Debug)]
-pub struct ExplainedRequest {
-    pub verdict: ExplainVerdict,
-    /// Step at which it failed.
-    pub(super) failed_at: Option<&'static str>,
-    /// Reason as a word.
-    pub reason: Option<&'static str>,
-    /// Seconds by which its own time is behind the one that it was judged at, where that is why.
-    pub age_s: Option<i64>,
-    pub steps: Vec<ExplainStep>,
-    pub events: Vec<ExplainEvent>,
+/// A verdict without a step so far.
+fn empty_view(verdict: ExplainVerdict, judged_at_ms: UnixMs) -> ExplainView {
+    ExplainView {
+        provider: None,
+        verdict,
+        failed_at: None,
+        reason: None,
+        judged_at_ms,
+        age_s: None,
+        lines: ExplainLines::AsGiven,
+        steps: Vec::new(),
+        events: Vec::new(),
+        more_events_n: 0,
+    }
 }
 
-impl ExplainedRequest {
-    fn step(&mut self, word: &str, text: impl Into<String>) {
-        self.steps.push(ExplainStep { word: word.to_owned(), text: text.into() });
-    }
+fn add_step(view: &mut ExplainView, word: &str, text: impl Into<String>) {
+    view.steps.push(ExplainStep { word: word.to_owned(), text: text.into() });
 }
 
 /// Says what is found in a request, and whether it would be believed. `others` are other providers of the same kind,
@@ -133,69 +133,69 @@ pub fn judged<'a>(
     provider: &ActiveProvider,
     others: impl Iterator<Item = &'a ActiveProvider>,
     request: &RawRequest,
-) -> ExplainedRequest {
-    let mut judged = ExplainedRequest {
-        verdict: ExplainVerdict::Believed,
-        failed_at: None,
-        reason: None,
-        age_s: None,
-        steps: Vec::new(),
-        events: Vec::new(),
-    };
-    look(&mut judged, provider, request);
+) -> ExplainView {
+    let mut view = empty_view(ExplainVerdict::Believed, request.received_at_ms);
+    view.provider = Some(provider.name().to_string());
+    describe(&mut view, provider, request);
     if let Some(reply) = provider.handshake(request) {
-        judged.verdict = ExplainVerdict::Handshake;
+        view.verdict = ExplainVerdict::Handshake;
         let text = format!("a handshake, answered with {} and {}", reply.status, reply.content_type);
-        judged.step("verdict", text);
-        return judged;
+        add_step(&mut view, "verdict", text);
+        return view;
     }
     match provider.verify(request.clone()) {
-        Err(error) => refused(&mut judged, provider, others, (request, &error)),
-        Ok(verified) => believed(&mut judged, provider, &verified),
+        Err(error) => add_refusal(&mut view, provider, others, (request, &error)),
+        Ok(verified) => add_events(&mut view, provider, &verified),
     }
-    judged
+    view
 }
 
 /// What can be seen before anything is verified.
-fn look(judged: &mut ExplainedRequest, provider: &ActiveProvider, request: &RawRequest) {
+fn describe(judged: &mut ExplainView, provider: &ActiveProvider, request: &RawRequest) {
     let spec = provider.spec();
-    judged.step("kind", format!("{} ({})", spec.kind, spec.docs));
-    judged.step("body", format!("{} bytes", request.body.len()));
+    add_step(judged, "kind", format!("{} ({})", spec.kind, spec.docs));
+    add_step(judged, "body", format!("{} bytes", request.body.len()));
     if spec.has_signed_url() {
-        judged.step("signed url", request.url.clone());
+        add_step(judged, "signed url", request.url.clone());
     }
     for name in &spec.signature.headers {
         let n = request.headers.get_all(name.as_str()).iter().count();
-        judged.step("header", format!("{name}: {}", plural(n as u64, "time")));
+        add_step(judged, "header", format!("{name}: {}", plural(n as u64, "time")));
     }
 }
 
-fn refused<'a>(
-    judged: &mut ExplainedRequest,
+fn add_refusal<'a>(
+    judged: &mut ExplainView,
     provider: &ActiveProvider,
     others: impl Iterator<Item = &'a ActiveProvider>,
     (request, error): (&RawRequest, &VerifyError),
 ) {
     judged.verdict = ExplainVerdict::NotBelieved;
-    judged.failed_at = Some(error.step());
+    judged.failed_at = Some(error.step().to_owned());
     judged.age_s = match error {
         VerifyError::Stale { age_s, .. } => Some(*age_s),
         VerifyError::Future { ahead_s, .. } => Some(-*ahead_s),
         _ => None,
     };
-    judged.step("verdict", format!("not believed, at step `{}`: {error}", error.step()));
+    add_step(judged, "verdict", format!("not believed, at step `{}`: {error}", error.step()));
     let found = diagnose(provider, others, request, error);
-    judged.reason = Some(found.reason);
+    judged.reason = Some(found.reason.to_owned());
     match found.detail.split_once("; ") {
-        Some((_, more)) => judged.step("hint", more),
+        Some((_, more)) => add_step(judged, "hint", more),
         None if matches!(error, VerifyError::Mismatch { .. }) => {
-            judged.step("hint", "the body must be the bytes that were sent: not parsed and written again");
-            judged.step(
+            add_step(
+                judged,
+                "hint",
+                "the body must be the bytes that were sent: not parsed and written again",
+            );
+            add_step(
+                judged,
                 "hint",
                 "each endpoint has a secret of its own: compare it with the sender's dashboard",
             );
             if provider.spec().has_signed_url() {
-                judged.step(
+                add_step(
+                    judged,
                     "hint",
                     "the URL above is signed too: it must be the one that the sender was given",
                 );
@@ -205,18 +205,18 @@ fn refused<'a>(
     }
 }
 
-fn believed(judged: &mut ExplainedRequest, provider: &ActiveProvider, verified: &Verified) {
-    judged.step("verdict", format!("believed: secret {} matched", verified.secret_n() + 1));
+fn add_events(judged: &mut ExplainView, provider: &ActiveProvider, verified: &Verified) {
+    add_step(judged, "verdict", format!("believed: secret {} matched", verified.secret_n() + 1));
     for event in &provider.spec().event {
-        judged.step("identified", words::identities(event));
+        add_step(judged, "identified", words::identities(event));
     }
     for event in provider.read(verified) {
         let remembers_text = event.replay_key.is_some();
         let why = event.unreadable.as_ref().map(|why| format!(", unreadable: {why}")).unwrap_or_default();
-        judged.step("event", format!("{} of type {}{why}", event.key.event_id, event.event_type));
-        judged.step("identity", event.identity.clone());
+        add_step(judged, "event", format!("{} of type {}{why}", event.key.event_id, event.event_type));
+        add_step(judged, "identity", event.identity.clone());
         if remembers_text {
-            judged.step("", "its signed text is remembered too: the same under another id is a replay");
+            add_step(judged, "", "its signed text is remembered too: the same under another id is a replay");
         }
         judged.events.push(ExplainEvent {
             event_id: event.key.event_id.clone(),
@@ -253,11 +253,14 @@ impl Explainer {
         };
         let saved = match saved {
             Ok(saved) => saved,
-            Err(why) => return Some(not_read("request", why, now_ms)),
+            Err(why) => return Some(not_read("request", &why, now_ms)),
         };
         let Some(name) = order.provider.clone().or_else(|| saved.provider.clone()) else {
-            let why = "its path names no provider: say which one it was for".to_owned();
-            return Some(not_read("provider", why, now_ms));
+            return Some(not_read(
+                "provider",
+                "its path names no provider: say which one it was for",
+                now_ms,
+            ));
         };
         let entry = self.entries.get(name.as_str()).filter(|_| reach.has(&name))?;
         let provider = entry.provider.clone();
@@ -287,51 +290,32 @@ struct Case {
 impl Case {
     fn view(self) -> ExplainView {
         let body = self.saved.body.clone();
-        let first = self.at_its_time(body.clone());
-        let (lines, (at_ms, mut judged)) = match other_lines(&body) {
-            Some((lines, other)) if first.1.verdict == ExplainVerdict::NotBelieved => {
-                let second = self.at_its_time(other);
-                if second.1.verdict == ExplainVerdict::NotBelieved {
-                    (ExplainLines::AsGiven, first)
-                } else {
-                    (lines, second)
-                }
+        let mut view = self.at_its_time(body.clone());
+        if view.verdict == ExplainVerdict::NotBelieved
+            && let Some((lines, other)) = other_lines(&body)
+        {
+            let second = self.at_its_time(other);
+            if second.verdict != ExplainVerdict::NotBelieved {
+                view = ExplainView { lines, ..second };
             }
-            _ => (ExplainLines::AsGiven, first),
-        };
-        let more_events_n = judged.events.len().saturating_sub(EVENTS_N_MAX) as u64;
-        judged.events.truncate(EVENTS_N_MAX);
-        ExplainView {
-            provider: Some(self.provider.name().to_string()),
-            verdict: judged.verdict,
-            failed_at: judged.failed_at.map(str::to_owned),
-            reason: judged.reason.map(str::to_owned),
-            judged_at_ms: at_ms,
-            age_s: judged.age_s,
-            lines,
-            steps: judged.steps,
-            events: judged.events,
-            more_events_n,
         }
+        view.more_events_n = view.events.len().saturating_sub(EVENTS_N_MAX) as u64;
+        view.events.truncate(EVENTS_N_MAX);
+        view
     }
 
-    /// The verdict about this body, and the time that it is about.
-    fn at_its_time(&self, body: Bytes) -> (UnixMs, ExplainedRequest) {
-        let judged = self.judged(self.at_ms, body.clone());
-        let Some(age_s) = judged.age_s.filter(|_| self.is_at_own_time) else { return (self.at_ms, judged) };
-        let own_ms = self.at_ms.saturating_sub(age_s.saturating_mul(1_000));
-        (own_ms, self.judged(own_ms, body))
+    /// The verdict about this body; at the body's own time, where that was ordered.
+    fn at_its_time(&self, body: Bytes) -> ExplainView {
+        let view = self.judged(self.at_ms, body.clone());
+        let Some(age_s) = view.age_s.filter(|_| self.is_at_own_time) else { return view };
+        self.judged(self.at_ms.saturating_sub(age_s.saturating_mul(1_000)), body)
     }
 
-    fn judged(&self, at_ms: UnixMs, body: Bytes) -> ExplainedRequest {
+    fn judged(&self, received_at_ms: UnixMs, body: Bytes) -> ExplainView {
         let query = self.saved.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-        let request = RawRequest {
-            method: self.saved.method.clone(),
-            url: format!("{}{query}", self.provider.url()),
-            headers: self.saved.headers.clone(),
-            body,
-            received_at_ms: at_ms,
-        };
+        let url = format!("{}{query}", self.provider.url());
+        let (method, headers) = (self.saved.method.clone(), self.saved.headers.clone());
+        let request = RawRequest { method, url, headers, body, received_at_ms };
         judged(&self.provider, self.others.iter(), &request)
     }
 }
@@ -347,19 +331,10 @@ fn other_lines(body: &Bytes) -> Option<(ExplainLines, Bytes)> {
     })
 }
 
-fn not_read(word: &str, why: String, now_ms: UnixMs) -> ExplainView {
-    ExplainView {
-        provider: None,
-        verdict: ExplainVerdict::NotRead,
-        failed_at: None,
-        reason: None,
-        judged_at_ms: now_ms,
-        age_s: None,
-        lines: ExplainLines::AsGiven,
-        steps: vec![ExplainStep { word: word.to_owned(), text: why }],
-        events: Vec::new(),
-        more_events_n: 0,
-    }
+fn not_read(word: &str, why: &str, now_ms: UnixMs) -> ExplainView {
+    let mut view = empty_view(ExplainVerdict::NotRead, now_ms);
+    add_step(&mut view, word, why);
+    view
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
 use hooklatch_store::{Rejection, SecretUse, Store, Taught};
-use hooklatch_verify::{Hash, Unbelieved, digest, hex_text, hmac};
+use hooklatch_verify::{Hash, RejectedRequest, digest, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
 const NOTES_N_MAX: usize = 16;
@@ -134,8 +134,13 @@ impl RequestNotes {
     }
 
     /// Looks into a request that was not believed, if there is time, and notes it. Returns why it was refused.
-    pub fn refused(&self, entry: &ProviderEntry, unbelieved: &Unbelieved, arrival: Arrival) -> Diagnosis {
-        let Unbelieved { why, request } = unbelieved;
+    pub fn refused(
+        &self,
+        entry: &ProviderEntry,
+        unbelieved: &RejectedRequest,
+        arrival: Arrival,
+    ) -> Diagnosis {
+        let RejectedRequest { why, request } = unbelieved;
         let provider = &entry.provider;
         let is_same_kind = |other: &&Arc<ProviderEntry>| {
             other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::provider::{ActiveProvider, Provider, filled_sample};
+use crate::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_core::json;
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_verify::{Form, RawRequest, SignAt, Signed, form_with};

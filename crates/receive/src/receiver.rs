@@ -15,7 +15,6 @@ use crate::counts::{RefusingSince, RequestCounts, RequestEnd, SignedTimes, count
 use crate::diagnose::Diagnosis;
 use crate::fetch::FetchError;
 use crate::notes::{Noted, RequestNotes};
-use crate::provider::ActiveProvider;
 use crate::unread::{Arrival, UnknownPaths};
 use crate::verification::{Heavy, answer, read, verified, verified_and_confirmed};
 use hooklatch_contract::UnknownPathView;
@@ -23,14 +22,14 @@ use hooklatch_core::current::Current;
 use hooklatch_core::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use hooklatch_outbox::traces::{AdmittedRequest, Traces};
 use hooklatch_store::{ActivityCounts, ActivitySubject, Store};
-use hooklatch_verify::{RawRequest, Unbelieved};
+use hooklatch_verify::{Evidence, RawRequest, RejectedRequest};
 
 /// The reason why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
     /// The request is not believed.
     #[error("not believed: {0}")]
-    Verify(#[from] Box<Unbelieved>),
+    Verify(#[from] Box<RejectedRequest>),
     /// It cannot be decided: the sender's own keys are out of reach, and it may send it again.
     #[error(transparent)]
     Keys(#[from] FetchError),
@@ -88,7 +87,7 @@ impl CountedRequests {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
             let (counts, times) = match before.get(name) {
                 Some((_, counts, times)) => (Arc::clone(counts), Arc::clone(times)),
-                None => (Arc::new(RequestCounts::new()), Arc::new(SignedTimes::new())),
+                None => Default::default(),
             };
             (name.clone(), (Arc::clone(entry), counts, times))
         };
@@ -129,19 +128,6 @@ impl CountedRequests {
     }
 }
 
-/// What is counted of an event once it was accepted.
-struct Sort {
-    is_taken: bool,
-    is_unconfirmed: bool,
-}
-
-impl Sort {
-    fn of(event: &IncomingEvent, provider: &ActiveProvider) -> Self {
-        let is_taken = !event.is_undispatched && provider.handlers().wants(&event.event_type);
-        Self { is_taken, is_unconfirmed: event.is_unconfirmed() }
-    }
-}
-
 impl Receiver {
     /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub fn new(
@@ -157,7 +143,7 @@ impl Receiver {
         let entries = counted.count_for(entries);
         let looks = Arc::new(Semaphore::new(RECEIPT_LOOKS_N));
         let (heavy, traces) = (Heavy::new(), Traces::default());
-        let others = Arc::new((Name::of_none(), RequestCounts::new()));
+        let others = Arc::new((Name::of_none(), RequestCounts::default()));
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
     }
 
@@ -390,7 +376,10 @@ impl Receiver {
         }
         self.record_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
+        let is_taken =
+            |event: &IncomingEvent| !event.is_undispatched && provider.handlers().wants(&event.event_type);
+        let sorts: Vec<(bool, bool)> =
+            events.iter().map(|event| (is_taken(event), event.is_unconfirmed())).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
         self.count_sorts(provider.name(), &sorts, &admitted);
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
@@ -401,22 +390,21 @@ impl Receiver {
         self.log_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
-            let (provider, status, event_type) =
-                (provider.name(), Some(answer.http_status()), Some(event_type));
+            let (provider, status, event_type) = (provider.name(), Some(answer.status), Some(event_type));
             trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
         }
         Ok(answer)
     }
 
-    /// Counts what was accepted: taken or not, and what its kind could not confirm.
-    fn count_sorts(&self, provider: &Name, sorts: &[Sort], admitted: &AdmittedEvents) {
+    /// Counts what was accepted: whether anything takes it, and whether its kind could not confirm it.
+    fn count_sorts(&self, provider: &Name, sorts: &[(bool, bool)], admitted: &AdmittedEvents) {
         let Some((_, counts, _)) = self.entries.get(provider) else { return };
-        let ends = admitted.events.iter().map(|(_, outcome)| *outcome).zip(sorts);
-        let accepted: Vec<&Sort> =
-            ends.filter(|(outcome, _)| *outcome == Outcome::Accepted).map(|(_, sort)| sort).collect();
-        let taken_n = accepted.iter().filter(|sort| sort.is_taken).count();
+        let all = admitted.events.iter().zip(sorts);
+        let accepted: Vec<(bool, bool)> =
+            all.filter(|((_, outcome), _)| *outcome == Outcome::Accepted).map(|(_, sort)| *sort).collect();
+        let taken_n = accepted.iter().filter(|(is_taken, _)| *is_taken).count();
         counts.count_taken(provider, (taken_n, accepted.len() - taken_n));
-        count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
+        count_unconfirmed(provider, accepted.iter().filter(|(_, is_unconfirmed)| *is_unconfirmed).count());
     }
 
     /// Logs what became of a request, as often as lines may be written.
@@ -480,7 +468,7 @@ impl Receiver {
     async fn looked_into(
         &self,
         entry: &Arc<ProviderEntry>,
-        unbelieved: &Unbelieved,
+        unbelieved: &RejectedRequest,
         arrival: Arrival,
     ) -> Diagnosis {
         let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());

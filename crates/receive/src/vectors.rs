@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::provider::{ActiveProvider, Provider, dev_secret};
+use crate::provider::{ActiveProvider, Kind, Provider, dev_secret};
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_verify::{RawRequest, Reply};
 

@@ -20,7 +20,7 @@ use crate::receiver::ReceiveError;
 use hooklatch_core::json::text_of;
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_verify::spec::AnswerSpec;
-use hooklatch_verify::{RawRequest, Unbelieved, Verified, VerifyError};
+use hooklatch_verify::{RawRequest, RejectedRequest, Verified, VerifyError};
 
 /// Up to this many bytes a body is verified where it arrived: that takes less than handing it over. Bytes.
 const BYTES_MAX: usize = 64 * 1024;
@@ -172,7 +172,7 @@ async fn verified_with_keys(
 }
 
 /// The key that a verification did not have.
-fn wanted(unbelieved: &Unbelieved) -> Option<WantedKey> {
+fn wanted(unbelieved: &RejectedRequest) -> Option<WantedKey> {
     match &unbelieved.why {
         VerifyError::KeyWanted { setting, id } => {
             Some(WantedKey { setting: setting.clone(), id: id.clone() })
@@ -213,7 +213,7 @@ mod tests {
     use crate::provider::Provider;
     use hooklatch_core::config::OnHandlerError;
     use hooklatch_core::types::Clock;
-    use hooklatch_verify::{Believed, KeySource, Keys};
+    use hooklatch_verify::{Believed, Evidence, KeySource, Keys};
 
     #[tokio::test]
     async fn a_large_body_is_verified_beside_what_else_is_served() {

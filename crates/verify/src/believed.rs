@@ -30,51 +30,6 @@ impl Believed {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
-    #[doc(hidden)]
-    pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
-        let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
-        Self { signed, ..Self::plain(secret_n) }
-    }
-
-    /// Nothing of the request is signed: a token alone authenticated it.
-    #[doc(hidden)]
-    pub fn plain(secret_n: usize) -> Self {
-        Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
-    }
-
-    /// The time that the signature covers, as it was written.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn at(self, time: impl Into<String>) -> Self {
-        Self { time: Some(time.into()), ..self }
-    }
-
-    /// The id that the signature covers.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn id(self, id: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), ..self }
-    }
-
-    /// Position of the configured secret that matched, from 0 (the newest).
-    #[doc(hidden)]
-    pub fn secret_n(&self) -> usize {
-        self.secret_n
-    }
-
-    /// The time that the signature covers, as it was written.
-    #[doc(hidden)]
-    pub fn signed_time(&self) -> Option<&str> {
-        self.time.as_deref()
-    }
-
-    /// The id that the signature covers.
-    #[doc(hidden)]
-    pub fn signed_id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
     /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
     /// the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
@@ -87,6 +42,57 @@ impl Believed {
                 Some(digest_of(&[text, &place]))
             }
         }
+    }
+}
+
+/// The other parts of the evidence, which single built-in kinds and the program itself use.
+pub trait Evidence: Sized {
+    /// Signed by the secret at `secret_n`, where every event of a batch has its own signed text.
+    fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self;
+    /// Nothing of the request is signed: a token alone authenticated it.
+    fn plain(secret_n: usize) -> Self;
+    /// Adds the time that the signature covers, as it was written.
+    #[must_use]
+    fn at(self, time: impl Into<String>) -> Self;
+    /// Adds the id that the signature covers.
+    #[must_use]
+    fn id(self, id: impl Into<String>) -> Self;
+    /// Position of the configured secret that matched, from 0 (the newest).
+    fn secret_n(&self) -> usize;
+    /// The time that the signature covers, as it was written.
+    fn signed_time(&self) -> Option<&str>;
+    /// The id that the signature covers.
+    fn signed_id(&self) -> Option<&str>;
+}
+
+impl Evidence for Believed {
+    fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
+        let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
+        Self { signed, ..Self::plain(secret_n) }
+    }
+
+    fn plain(secret_n: usize) -> Self {
+        Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
+    }
+
+    fn at(self, time: impl Into<String>) -> Self {
+        Self { time: Some(time.into()), ..self }
+    }
+
+    fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    fn secret_n(&self) -> usize {
+        self.secret_n
+    }
+
+    fn signed_time(&self) -> Option<&str> {
+        self.time.as_deref()
+    }
+
+    fn signed_id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 }
 

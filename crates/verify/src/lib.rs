@@ -43,9 +43,9 @@ mod token;
 mod verified;
 mod whose;
 
-pub use believed::Believed;
+pub use believed::{Believed, Evidence};
 pub use canonical::{compact_json, php_serialized, sorted_json};
-pub use chain::{Vouched, vouched};
+pub use chain::{CertificateChain, vouched};
 pub use encoding::{
     Hash, base64_text, base64url_text, crc32, decode_base64, decode_base64_long, decode_base64url,
     decode_base64url_long, decode_hex, digest, hex_text, hmac, same,
@@ -68,4 +68,4 @@ pub use sign::{SignAt, Signed, sign};
 pub use standard::standard_webhooks;
 pub use time::{check_timestamp, rfc3339_text};
 pub use time::{happened_ms, rfc3339_ms};
-pub use verified::{Unbelieved, Unverified, Verified, VerifyFn, verify};
+pub use verified::{RejectedRequest, Unverified, Verified, VerifyFn, verify};

@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::public::{PublicKey, PublicScheme};
 use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header, first_present};
 use super::time::{check_time, signed_at};
+use crate::Evidence;
 use crate::spec::{Layout, LayoutSlot, SignatureSpec};
 use hooklatch_core::json::{Document, text_of};
 

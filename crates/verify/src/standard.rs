@@ -12,6 +12,7 @@ use super::keys::Keys;
 use super::public::PublicScheme;
 use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header};
 use super::time::{SignedAt, check_age, check_time, signed_at};
+use crate::Evidence;
 use crate::spec::{SignatureSpec, TimeUnit};
 use hooklatch_core::types::UnixMs;
 

@@ -10,9 +10,8 @@ use super::shared::say;
 use super::sign::kind_vectors;
 use hooklatch_core::types::Name;
 use hooklatch_operator::load::Kinds;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_verify::DevKeys;
-use hooklatch_verify::spec::Spec;
 
 const SPEC: &str = include_str!("provider.toml");
 /// The guide that documents every key, for users who have only the program.
@@ -57,7 +56,7 @@ fn write(folder: &Path, name: &str) -> anyhow::Result<()> {
     // Some proxies drop headers with an underscore.
     let spec = SPEC.replace("{NAME}", name).replace("{STEM}", &name.replace('_', "-"));
     let samples = TYPES.map(|one| (one.to_owned(), SAMPLE.replace("{TYPE}", one)));
-    let kind = Provider::read(Spec::parse(&spec)?, samples.to_vec());
+    let kind = Provider::from_spec(&spec).with_samples(samples.to_vec());
     let vectors = kind_vectors(&kind, None, &DevKeys::default())?;
     let mut files = vec![
         ("provider.toml".to_owned(), spec),

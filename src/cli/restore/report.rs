@@ -12,7 +12,7 @@ use hooklatch_core::figures::{grouped, plural};
 use hooklatch_core::times::{ago, format_moment};
 use hooklatch_core::types::{MessageState, Repeat, UnixMs};
 use hooklatch_operator::load::Kinds;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
 use hooklatch_verify::spec::{Resend, Spec};
 

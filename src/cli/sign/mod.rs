@@ -15,7 +15,7 @@ use super::shared::{Usage, complain, find_kind, say, typed_secret, unknown};
 use hooklatch_core::config::Secret;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools, unusable};
-use hooklatch_receive::provider::{ActiveProvider, Provider, curl, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, curl, filled_sample};
 use hooklatch_verify::spec::Spec;
 use hooklatch_verify::{DevKeys, SignAt, Signed};
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use hooklatch_core::config::KindSettings;
 use hooklatch_receive::provider::{
-    ActiveProvider, Provider, dev_secret, dev_settings, filled_sample, tamper,
+    ActiveProvider, Kind, Provider, dev_secret, dev_settings, filled_sample, tamper,
 };
 use hooklatch_receive::vectors::{Judged, Vector, judge_one};
 use hooklatch_verify::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};

@@ -12,5 +12,5 @@ use hooklatch_store::Store;
 /// The layer for a POST that is no decision. An answer with a secret in it says `no-store`, and is not kept.
 pub fn once(store: Store, clock: Clock) -> IdempotencyLayer {
     let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
-    IdempotencyLayer::of(RequestRules::new(store, clock, "operator", Arc::new(actor)))
+    IdempotencyLayer::from(RequestRules::new(store, clock, "operator", Arc::new(actor)))
 }

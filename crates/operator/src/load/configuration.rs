@@ -26,7 +26,7 @@ use hooklatch_core::config::{
 };
 use hooklatch_core::types::Name;
 use hooklatch_outbox::parse_destination;
-use hooklatch_receive::provider::{ActiveProvider, Provider, published_mistakes};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, published_mistakes};
 use hooklatch_verify::spec::Spec;
 
 /// A configuration that holds, with what was made of it while it was checked.

@@ -16,7 +16,7 @@ use ::config::{Map, Value};
 use super::layers::Layer;
 use super::sections::reachable;
 use hooklatch_core::config::DEV_TOKEN;
-use hooklatch_receive::provider::{Provider, dev_secret, dev_settings};
+use hooklatch_receive::provider::{Kind, Provider, dev_secret, dev_settings};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 

@@ -8,7 +8,7 @@ use ::config::ValueKind;
 use super::layers::{ConfigSources, Settings};
 use hooklatch_core::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
 use hooklatch_receive::kind::{TakenNames, read_folder};
-use hooklatch_receive::provider::{KindError, Provider};
+use hooklatch_receive::provider::{Kind, KindError, Provider};
 
 /// The kinds there are, and what is wrong with those that cannot be used.
 #[derive(Default)]

@@ -26,6 +26,13 @@ pub struct AdmittedEvents {
     pub times: AdmissionTimes,
 }
 
+impl AdmittedEvents {
+    /// The strongest outcome of the events; `None` where there are none.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        Outcome::strongest(self.events.iter().map(|(_, outcome)| *outcome))
+    }
+}
+
 /// The reason why nothing was admitted. The sender may send all of it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmitError {

@@ -206,7 +206,7 @@ impl Decide for DecideBatch {
     }
 
     fn lease(&mut self, messages: &mut [NewMessage]) {
-        self.reserved = Reserved::take(&*self.context.slots, messages);
+        self.reserved = Reserved::take(&self.context.slots, messages);
     }
 }
 

@@ -112,24 +112,18 @@ async fn commit_contained(
     let ended = AssertUnwindSafe(committing).catch_unwind().await;
     context.under_way.note(is_large, None);
     match ended {
-        Ok(result) => result.map_err(PassError::Store),
+        Ok(result) => Ok(result?),
         Err(panic) => Err(PassError::Panic(record_panic("committer", panic.as_ref()))),
     }
 }
 
 /// The reason why a pass ended without a commit.
+#[derive(Debug, thiserror::Error)]
 enum PassError {
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
     Panic(String),
-}
-
-impl std::fmt::Display for PassError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(failure) => failure.fmt(f),
-            Self::Panic(what) => f.write_str(what),
-        }
-    }
 }
 
 /// Ways to go on with a batch after a failure.

@@ -26,36 +26,24 @@ use hooklatch_store::{
     AdmissionTx, EventUpdate, InitialLease, LeasedMessage, NewMessage, StoreError, Writes,
 };
 
-/// Gives slots to messages that are about to be committed. The outbox behind it is a layer of its own.
-pub trait TakeSlot: Send + Sync {
-    /// Takes a slot at `destination`, if one is free and nothing older waits there: the lease that the message is
-    /// written with, and what starts its call.
-    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)>;
-}
+/// Starts the call of one message whose slot was taken, once that is committed. Dropping it gives the slot back.
+pub type StartCall = Box<dyn FnOnce(LeasedMessage) + Send>;
 
-/// Starts the call of one message whose slot was taken. Dropping it gives the slot back.
-pub trait StartCall: Send {
-    /// Hands over the message, which is committed.
-    fn start(self: Box<Self>, message: LeasedMessage);
-}
-
-impl<F: FnOnce(LeasedMessage) + Send> StartCall for F {
-    fn start(self: Box<Self>, message: LeasedMessage) {
-        self(message);
-    }
-}
+/// Takes a slot of the outbox at a destination, if one is free and nothing older waits there: the lease that the message
+/// is written with, and what starts its call.
+pub type TakeSlot = Box<dyn Fn(&str) -> Option<(InitialLease, StartCall)> + Send + Sync>;
 
 /// The slots that are taken for messages which are not committed yet.
 #[derive(Default)]
-pub(super) struct Reserved(pub(super) Vec<(MessageId, Box<dyn StartCall>)>);
+pub(super) struct Reserved(pub(super) Vec<(MessageId, StartCall)>);
 
 impl Reserved {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a lane wait
     /// for their turn in the database; the worker that claims those that may have been sent judges them.
-    pub(crate) fn take(slots: &dyn TakeSlot, messages: &mut [NewMessage]) -> Self {
+    pub(crate) fn take(slots: &TakeSlot, messages: &mut [NewMessage]) -> Self {
         let one = |message: &mut NewMessage| {
             let is_for_slot = message.lane.is_none() && message.unknown_since_ms.is_none();
-            let (lease, start) = is_for_slot.then(|| slots.take_slot(&message.destination))??;
+            let (lease, start) = is_for_slot.then(|| slots(&message.destination))??;
             message.lease = Some(lease);
             Some((message.message_id, start))
         };
@@ -96,7 +84,7 @@ pub(super) struct Committed {
 pub(crate) async fn write(
     tx: &mut AdmissionTx,
     mut writes: Writes,
-    slots: Option<&dyn TakeSlot>,
+    slots: Option<&TakeSlot>,
 ) -> Result<Committed, StoreError> {
     let reserved = slots.map_or_else(Reserved::default, |slots| Reserved::take(slots, &mut writes.messages));
     let paused = tx.write(&writes).await?;
@@ -113,7 +101,7 @@ pub(crate) fn hand_over<'a>(
 ) {
     let Committed { messages, reserved, paused, undone } = committed;
     log_undone(&context.lines, &undone);
-    let mut starts: HashMap<MessageId, Box<dyn StartCall>> = reserved.0.into_iter().collect();
+    let mut starts: HashMap<MessageId, StartCall> = reserved.0.into_iter().collect();
     // Not by counts: slots may have been taken for messages of events that were not new.
     let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));
     for message in &messages {
@@ -124,7 +112,7 @@ pub(crate) fn hand_over<'a>(
         }
         let event = event_of(message.message_id.event_seq());
         if let Some(leased) = event.and_then(|event| message.to_leased(event, &context.installation_id)) {
-            start.start(leased);
+            start(leased);
         }
     }
     if is_any_left {
@@ -140,9 +128,6 @@ mod tests {
 
     use super::*;
 
-    /// Slots at `billing`, as many as the number says, and none elsewhere.
-    struct Slots(Arc<AtomicUsize>);
-
     /// Gives its slot back when it is dropped.
     struct Place(Arc<AtomicUsize>);
 
@@ -152,11 +137,13 @@ mod tests {
         }
     }
 
-    impl TakeSlot for Slots {
-        fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
+    /// Slots at `billing`, as many as the number says, and none elsewhere.
+    fn slots(free_n: &Arc<AtomicUsize>) -> TakeSlot {
+        let free_n = Arc::clone(free_n);
+        Box::new(move |destination| {
             let free = |n: usize| n.checked_sub(1).filter(|_| destination == "billing");
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
-            let place = Place(Arc::clone(&self.0));
+            free_n.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+            let place = Place(Arc::clone(&free_n));
             let lease = InitialLease {
                 node: "n".into(),
                 from_ms: 1,
@@ -164,8 +151,8 @@ mod tests {
                 key_valid_until_ms: 3,
                 taken_at_ms: None,
             };
-            Some((lease, Box::new(move |_| drop(place))))
-        }
+            Some((lease, Box::new(move |_| drop(place)) as StartCall))
+        })
     }
 
     fn message(place: u16, destination: &str, lane: Option<&str>) -> NewMessage {
@@ -195,7 +182,7 @@ mod tests {
     #[test]
     fn a_message_gets_a_lease_with_its_slot_and_a_slot_that_is_not_used_is_given_back() {
         let free_n = Arc::new(AtomicUsize::new(2));
-        let slots = Slots(Arc::clone(&free_n));
+        let slots = slots(&free_n);
         let mut messages = [
             message(0, "elsewhere", None),
             message(1, "billing", Some("customer")),

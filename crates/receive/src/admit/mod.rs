@@ -95,7 +95,7 @@ pub struct AdmitContext {
     /// connections, so that only handlers wait for handlers; on SQLite, whose only writer they hold, there is one.
     pub turns: Arc<Semaphore>,
     /// The outbox, which is asked for slots before messages are committed.
-    pub slots: Box<dyn TakeSlot>,
+    pub slots: TakeSlot,
     /// Wakes the worker after a commit that wrote messages for which no slot was taken.
     pub wake_outbox: Box<dyn Fn() + Send + Sync>,
     /// Start of the shared batch that is under way.

@@ -26,14 +26,6 @@ const PLACES_APART: i64 = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Restored(pub(super) Vec<LostTime>);
 
-/// The places that an event's messages may have.
-pub(super) struct PlaceRoom {
-    /// First one that no message of the event has.
-    pub next_place: u16,
-    /// Number of places that are wanted.
-    pub wanted_n: usize,
-}
-
 impl Restored {
     /// The earliest time at which the messages of an event may have been sent by the server that was restored from. What
     /// a person ordered since a restore was not sent before it: the generation says so. A run that was ordered earlier
@@ -50,13 +42,18 @@ impl Restored {
     /// The first place of an event's messages. A further run that a restore took away had the places behind those that
     /// there are, under other keys: one after it begins further on, where the moment of the restore says. Where there is
     /// no room, numbers are as they come; keys differ all the same.
-    pub(super) fn first_place(&self, generation: i32, received_at_ms: UnixMs, room: &PlaceRoom) -> u16 {
+    pub(super) fn first_place(
+        &self,
+        generation: i32,
+        received_at_ms: UnixMs,
+        (next_place, wanted_n): (u16, usize),
+    ) -> u16 {
         let lost = self.0.last().filter(|lost| generation > 0 && received_at_ms <= lost.until_ms);
         let further =
             lost.map_or(0, |lost| PLACES_APART * (1 + (lost.until_ms / 1_000).rem_euclid(PLACES_N)));
-        let place = u16::try_from(further).unwrap_or_default().max(room.next_place);
-        let is_room = usize::from(MESSAGES_N_MAX.saturating_sub(place)) >= room.wanted_n;
-        if is_room { place } else { room.next_place }
+        let place = u16::try_from(further).unwrap_or_default().max(next_place);
+        let is_room = usize::from(MESSAGES_N_MAX.saturating_sub(place)) >= wanted_n;
+        if is_room { place } else { next_place }
     }
 }
 
@@ -119,29 +116,24 @@ impl Planner {
         handled: Handled,
     ) -> Result<Planned, NotPlanned> {
         let part = if event.is_again { "retry" } else { "dispatch" };
+        let row = |update| Planned { messages: Vec::new(), update: Some(update) };
         match contained(part, || self.filled(entry, event, seen, handled)) {
             Ok(effects) => Ok(match self.messages(event, seen, effects) {
                 Ok(messages) => {
                     let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
                     Planned { messages, update }
                 }
-                Err(error) => {
-                    Planned { messages: Vec::new(), update: Some(self.failed(entry, event, &error)) }
-                }
+                Err(error) => row(self.failed(entry, event, &error)),
             }),
             Err(HandlerError::Ignore(why)) => {
-                let update = Some(self.update(event, EventState::Ignored, Some(why.to_owned())));
-                Ok(Planned { messages: Vec::new(), update })
+                Ok(row(self.update(event, EventState::Ignored, Some(why.to_owned()))))
             }
             // Nothing failed: it waits until its templates are filled in with nothing else waiting.
-            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => {
-                let update = EventUpdate {
-                    attempts_n: event.attempts_n.saturating_sub(1),
-                    due_at_ms: Some(event.received_at_ms),
-                    ..self.update(event, EventState::Retry, Some(error.to_string()))
-                };
-                Ok(Planned { messages: Vec::new(), update: Some(update) })
-            }
+            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => Ok(row(EventUpdate {
+                attempts_n: event.attempts_n.saturating_sub(1),
+                due_at_ms: Some(event.received_at_ms),
+                ..self.update(event, EventState::Retry, Some(error.to_string()))
+            })),
             // The sender does not wait for the answer to an event that is tried later.
             Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
             Err(error) => Err(NotPlanned::Failed(error)),
@@ -168,29 +160,21 @@ impl Planner {
         event: &IncomingEvent,
         event_seq: i64,
     ) -> Option<EventUpdate> {
+        let row = |state, why| self.update(&Dispatched::never(event, event_seq), state, why);
+        let later = |at_ms, why| EventUpdate { due_at_ms: Some(at_ms), ..row(EventState::Retry, Some(why)) };
         match decision {
             Decision::Rest | Decision::Dispatch => None,
-            Decision::Unreadable => {
-                let event_never = Dispatched::never(event, event_seq);
-                Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
-            }
+            Decision::Unreadable => Some(row(EventState::Unreadable, event.unreadable.clone())),
             Decision::Undispatched => {
                 let why = "a test event, which was not to be dispatched".to_owned();
-                Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
+                Some(row(EventState::Ignored, Some(why)))
             }
             Decision::Later(not_before_ms) => {
                 let why =
-                    "a copy came within the window of this signal: dispatched once more when that has ended"
-                        .to_owned();
-                Some(EventUpdate {
-                    due_at_ms: Some(not_before_ms),
-                    ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
-                })
+                    "a copy came within the window of this signal: dispatched once more when that has ended";
+                Some(later(not_before_ms, why.to_owned()))
             }
-            Decision::Paused(why) => Some(EventUpdate {
-                due_at_ms: Some(event.received_at_ms),
-                ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
-            }),
+            Decision::Paused(why) => Some(later(event.received_at_ms, why.to_string())),
             Decision::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
     }
@@ -258,8 +242,8 @@ impl Planner {
         let wanted_n = effects.messages().len();
         let times = (event.created_at_ms, event.received_at_ms);
         let unknown_since_ms = self.restored.unknown_since(event.generation, times);
-        let room = PlaceRoom { next_place: event.next_place, wanted_n };
-        let first_place = self.restored.first_place(event.generation, event.received_at_ms, &room);
+        let room = (event.next_place, wanted_n);
+        let first_place = self.restored.first_place(event.generation, event.received_at_ms, room);
         let bytes_n = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
@@ -325,11 +309,11 @@ mod tests {
             ("it came after the restore", 9, 15_001, 2, 1, 2),
             ("there is no room further on", 9, 500, 2, 1_000, 2),
         ] {
-            let room = PlaceRoom { next_place, wanted_n };
-            assert_eq!(restored.first_place(generation, received_at_ms, &room), wanted, "{what}");
+            let room = (next_place, wanted_n);
+            assert_eq!(restored.first_place(generation, received_at_ms, room), wanted, "{what}");
         }
-        let room = PlaceRoom { next_place: 2, wanted_n: 1 };
-        assert_eq!(Restored::default().first_place(9, 500, &room), 2, "nothing was restored");
+        let room = (2, 1);
+        assert_eq!(Restored::default().first_place(9, 500, room), 2, "nothing was restored");
     }
 
     #[test]

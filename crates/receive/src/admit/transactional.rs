@@ -341,7 +341,7 @@ impl TransactionalRequest<'_> {
                 self.follow(tx, n, candidate, is_stale).await?.add_to(&mut writes);
             }
         }
-        Ok((admitted, write(tx, writes, Some(&*context.slots)).await?))
+        Ok((admitted, write(tx, writes, Some(&context.slots)).await?))
     }
 
     /// The failure under which a known event is kept, with the number of its row; `None` as a rule. It is there when an

@@ -60,22 +60,17 @@ pub struct Message {
     /// Name of the destination that it goes to: `[destinations.NAME]`.
     pub destination: String,
     /// Name of the effect, unique within the event; part of the idempotency key.
-    #[doc(hidden)]
-    pub name: String,
+    pub(crate) name: String,
     /// HTTP method of the call; `POST` unless set.
-    #[doc(hidden)]
-    pub method: String,
+    pub(crate) method: String,
     /// Path that is appended to the destination's URL; empty unless set.
-    #[doc(hidden)]
-    pub path: String,
+    pub(crate) path: String,
     /// Extra headers, sorted by name.
-    #[doc(hidden)]
-    pub headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
     /// `None` sends the event's own bytes.
     pub body: Option<Bytes>,
     /// Name of its lane; none unless set.
-    #[doc(hidden)]
-    pub lane: Option<String>,
+    pub(crate) lane: Option<String>,
     /// A mistake made while building, reported when the handler returns.
     mistake: Option<String>,
 }
@@ -176,6 +171,11 @@ impl Message {
         }
         Ok(())
     }
+}
+
+/// The lane of a message, for a look at what handlers answer.
+pub fn lane_of(message: &Message) -> Option<&str> {
+    message.lane.as_deref()
 }
 
 /// The answer of a handler.

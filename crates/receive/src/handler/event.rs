@@ -114,13 +114,10 @@ impl Headers {
 #[derive(Debug, Clone, Default)]
 pub struct EventContent {
     /// JSON text of what the spec's `payload` points at.
-    #[doc(hidden)]
     pub payload: Bytes,
     /// The whole text.
-    #[doc(hidden)]
     pub envelope: Envelope,
     /// Headers of its request.
-    #[doc(hidden)]
     pub headers: Headers,
 }
 
@@ -128,31 +125,22 @@ pub struct EventContent {
 #[derive(Debug, Clone)]
 pub struct RawEvent {
     /// Name of the configured provider.
-    #[doc(hidden)]
     pub provider: Name,
     /// The provider's own id of it.
-    #[doc(hidden)]
     pub event_id: String,
     /// The provider's word for what happened.
-    #[doc(hidden)]
     pub event_type: String,
     /// JSON text of what the spec's `payload` points at.
-    #[doc(hidden)]
     pub payload: Bytes,
     /// The whole text.
-    #[doc(hidden)]
     pub envelope: Envelope,
     /// Headers of its request.
-    #[doc(hidden)]
     pub headers: Headers,
     /// Arrival of the first copy. Milliseconds since 1970, UTC.
-    #[doc(hidden)]
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
-    #[doc(hidden)]
     pub attempt_n: u32,
     /// What was parsed of it for transactional handlers before their transaction began.
-    #[doc(hidden)]
     pub ahead: ParsedAhead,
 }
 
@@ -193,7 +181,6 @@ impl RawEvent {
     }
 
     /// The same event with its payload read as a handler wants it.
-    #[doc(hidden)]
     pub fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
             provider: self.provider.clone(),

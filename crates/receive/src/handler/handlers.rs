@@ -91,7 +91,16 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    pub(crate) fn add(&mut self, answer: Handled) -> Result<(), HandlerError> {
+    /// Runs one plain handler or route.
+    fn run(&mut self, action: &Action, event: &RawEvent, texts: &EventTexts<'_>) -> Result<(), HandlerError> {
+        match action {
+            Action::Plain(call) => self.add(run_contained(call, event)),
+            Action::Route(route) => self.add_route(route, texts),
+            Action::Transactional(..) => Ok(()),
+        }
+    }
+
+    fn add(&mut self, answer: Handled) -> Result<(), HandlerError> {
         match answer {
             Ok(effects) => {
                 self.handled_n += 1;
@@ -185,8 +194,8 @@ impl Handlers {
         T: DeserializeOwned,
         F: Fn(Event<T>) -> Handled + Send + Sync + 'static,
     {
-        let call: PlainFn = Arc::new(move |raw| handler(raw.typed()?));
-        self.list.push(Registration { pattern, latest, action: Action::Plain(call) });
+        let action = Action::Plain(Arc::new(move |raw| handler(raw.typed()?)));
+        self.list.push(Registration { pattern, latest, action });
     }
 
     /// Registers a transactional handler.
@@ -272,15 +281,8 @@ impl Handlers {
     /// of this event alone.
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
         let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
-        for one in self.matching(&event.event_type) {
-            if is_stale && one.latest {
-                continue;
-            }
-            match &one.action {
-                Action::Plain(call) => all.add(run_contained(call, event))?,
-                Action::Route(route) => all.add_route(route, &texts)?,
-                Action::Transactional(..) => {}
-            }
+        for one in self.matching(&event.event_type).filter(|one| !(is_stale && one.latest)) {
+            all.run(&one.action, event, &texts)?;
         }
         all.finish()
     }
@@ -289,17 +291,13 @@ impl Handlers {
     /// `Err`, and contains panics by running this in a task.
     pub(crate) async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
         let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
-        for one in self.matching(&event.event_type) {
-            if is_stale && one.latest {
-                continue;
-            }
+        for one in self.matching(&event.event_type).filter(|one| !(is_stale && one.latest)) {
             match &one.action {
-                Action::Plain(call) => all.add(run_contained(call, event))?,
-                Action::Route(route) => all.add_route(route, &texts)?,
                 Action::Transactional(_, call) => {
                     let answer = call(tx, event).await;
                     all.add(answer)?;
                 }
+                action => all.run(action, event, &texts)?,
             }
         }
         all.finish()

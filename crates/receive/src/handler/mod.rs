@@ -11,7 +11,7 @@ mod effects;
 mod event;
 mod handlers;
 
-pub use effects::{Effects, Handled, HandlerError, Message, ignore, refuse};
+pub use effects::{Effects, Handled, HandlerError, Message, ignore, lane_of, refuse};
 pub use event::{Envelope, Event, EventContent, EventTexts, Headers, ParsedAhead, RawEvent};
 pub(crate) use handlers::NO_MATCH;
 pub use handlers::{Handlers, NoAnswer, TxHandler, panic_text};

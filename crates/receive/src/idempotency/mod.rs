@@ -153,11 +153,6 @@ fn ms(duration: Duration) -> i64 {
 pub struct IdempotencyLayer(Arc<RequestRules>);
 
 impl IdempotencyLayer {
-    #[doc(hidden)]
-    pub fn of(rules: RequestRules) -> Self {
-        Self(Arc::new(rules))
-    }
-
     fn with(mut self, change: impl FnOnce(&mut RequestRules)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
@@ -188,6 +183,12 @@ impl IdempotencyLayer {
     pub fn keep(self, window: Duration) -> Self {
         let (least, most) = (Duration::from_hours(1), Duration::from_hours(24 * 400));
         self.with(|rules| rules.kept = window.clamp(least, most))
+    }
+}
+
+impl From<RequestRules> for IdempotencyLayer {
+    fn from(rules: RequestRules) -> Self {
+        Self(Arc::new(rules))
     }
 }
 

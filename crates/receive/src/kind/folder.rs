@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::pairs::Pair;
-use crate::provider::{Provider, filled_sample};
+use crate::provider::{Kind, Provider, filled_sample};
 use crate::vectors::{Judged, judge};
 use hooklatch_core::config::{ConfigProblem, KindsFolder};
 use hooklatch_core::mistakes::{Flaw, Mistake};
@@ -234,10 +234,10 @@ fn kind(folder: &Path, name: &str, taken: &TakenNames<'_>) -> Result<Provider, V
     })?;
     let to_problem = |mistake: &Mistake| ConfigProblem::of(&file.display().to_string(), mistake);
     let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken).iter().map(to_problem).collect();
-    let bare = Provider::read(spec.clone(), Vec::new());
+    let bare = Provider::of_spec(spec);
     let (samples, more) = samples(&folder.join("samples"), &bare);
     problems.extend(more);
-    if problems.is_empty() { Ok(Provider::read(spec, samples)) } else { Err(problems) }
+    if problems.is_empty() { Ok(bare.with_samples(samples)) } else { Err(problems) }
 }
 
 /// Mistakes in a kind of a folder that would be none in a built-in one.

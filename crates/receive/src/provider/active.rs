@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::definition::{AnswerFn, HandshakeFn, OpenFn, Provider, SignFn};
+use super::definition::{KindCode, KindError, Provider};
 use super::dev::{dev_secret, dev_settings};
 use crate::handler::{Envelope, EventContent, Handlers, Headers};
 use hooklatch_core::config::{AgeConfig, KindSettings, ProviderConfig, Secret};
@@ -15,8 +15,8 @@ use hooklatch_core::mistakes::{Mistake, shown};
 use hooklatch_core::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT, TypePattern};
 use hooklatch_verify::spec::{AnswerSpec, EventMethod, SignatureSpec, Source, Spec};
 use hooklatch_verify::{
-    self as verify, DevKeys, KeyError, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed,
-    Unbelieved, Unverified, Verified, VerifyError, VerifyFn, read,
+    self as verify, DevKeys, KeyError, KeySource, Keys, RawRequest, RejectedRequest, Reply, SignAt,
+    SignError, Signed, Unverified, Verified, VerifyError, read,
 };
 
 /// Remedy for a key or secret of another form than its kind wants.
@@ -100,11 +100,7 @@ pub struct ActiveProvider {
     pub(super) header_names: Arc<[String]>,
     pub verifier: Verifier,
     pub options: ActiveOptions,
-    pub verify_with: Option<VerifyFn>,
-    pub(super) sign_with: Option<SignFn>,
-    pub(super) handshake_with: Option<HandshakeFn>,
-    pub open_with: Option<OpenFn>,
-    pub(super) answer_with: Option<AnswerFn>,
+    pub(super) code: KindCode,
 }
 
 impl ActiveProvider {
@@ -134,7 +130,7 @@ impl ActiveProvider {
     }
 
     /// Does the same as [`ActiveProvider::verify`]; a request that is not believed is returned with the reason.
-    pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+    pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
         self.believe_by(&self.verifier.keys, request)
     }
 
@@ -143,12 +139,12 @@ impl ActiveProvider {
         &self,
         source: Arc<dyn KeySource>,
         request: RawRequest,
-    ) -> Result<Verified, Box<Unbelieved>> {
+    ) -> Result<Verified, Box<RejectedRequest>> {
         self.believe_by(&self.verifier.keys.clone().with_source(source), request)
     }
 
     /// Verifies who signed the request, and then for which of the sender's customers.
-    fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+    fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
         let verified = self.signed_by_sender(keys, request)?;
         match &self.spec.whose {
             Some(whose) => verified.of_own_account(whose, keys),
@@ -156,7 +152,7 @@ impl ActiveProvider {
         }
     }
 
-    fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+    fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
         let is_query = self.spec.method == EventMethod::Get && request.method == http::Method::GET;
         let request = if is_query { request.with_query_as_body() } else { request };
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
@@ -165,7 +161,7 @@ impl ActiveProvider {
         {
             return verify::verify(spec, None, keys, Unverified::Refuse, request);
         }
-        verify::verify(&self.spec.signature, self.verify_with, keys, self.verifier.unverified, request)
+        verify::verify(&self.spec.signature, self.code.verify, keys, self.verifier.unverified, request)
     }
 
     /// True when the headers alone say that a request will be rejected, whatever its body is: `request` has none. Only of
@@ -202,13 +198,13 @@ impl ActiveProvider {
     pub fn handshake(&self, request: &RawRequest) -> Option<Reply> {
         let keys = &self.verifier.keys;
         let mut unsigned = self.spec.handshake.iter().filter(|handshake| !handshake.signed);
-        let by_code = || self.handshake_with.and_then(|answer| answer(request, keys));
+        let by_code = || self.code.handshake.and_then(|answer| answer(request, keys));
         unsigned.find_map(|handshake| verify::reply(handshake, keys, request)).or_else(by_code)
     }
 
     /// True when a request of this method can be anything but an event.
     pub fn has_handshake(&self, method: &str) -> bool {
-        let by_code = self.handshake_with.is_some() && method == "GET";
+        let by_code = self.code.handshake.is_some() && method == "GET";
         by_code || self.spec.handshake.iter().any(|handshake| handshake.method == method)
     }
 
@@ -267,7 +263,7 @@ impl ActiveProvider {
     /// The answer that the sender of a believed request wants instead of our JSON, once its events are committed.
     pub fn answer(&self, verified: &Verified) -> Option<Cow<'_, AnswerSpec>> {
         let answer = read::answer(&self.spec, verified)?;
-        match self.answer_with.and_then(|made| made(verified, &self.verifier.keys)) {
+        match self.code.answer.and_then(|made| made(verified, &self.verifier.keys)) {
             Some(body) => Some(Cow::Owned(AnswerSpec { body, ..answer.into_owned() })),
             None => Some(answer),
         }
@@ -275,7 +271,7 @@ impl ActiveProvider {
 
     /// True when code makes the answer, which may take as long as a signature by a private key.
     pub(crate) fn computes_answers(&self) -> bool {
-        self.answer_with.is_some()
+        self.code.answer.is_some()
     }
 
     /// What handlers see of an event of a request.
@@ -295,7 +291,7 @@ impl ActiveProvider {
     }
 
     fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
-        match self.open_with {
+        match self.code.open {
             Some(open) => open(&self.verifier.keys, json).map(Bytes::from),
             None => Ok(json.clone()),
         }
@@ -325,7 +321,7 @@ impl ActiveProvider {
 
     /// Signs `body` as the sender would, with the newest secret.
     pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
-        match self.sign_with {
+        match self.code.sign {
             Some(sign) => sign(&self.verifier.keys, body, at),
             None => verify::sign(&self.spec, &self.verifier.keys, body, at),
         }
@@ -415,18 +411,89 @@ fn unredacted(spec: &Arc<Spec>, redact: &RedactedPaths) -> Arc<Spec> {
     spec
 }
 
-impl Provider {
+/// The public URL of a provider that is not configured.
+const LOCAL_URL: &str = "http://127.0.0.1:8080";
+
+/// A provider of this kind, under this name, behind this public URL.
+fn active(
+    (kind, name, public_url): (&Provider, &Name, &str),
+    spec: &Arc<Spec>,
+    verifier: Verifier,
+) -> ActiveProvider {
+    // Where nothing has to be signed, no header is covered.
+    let names = spec.headers.iter().filter(|_| verifier.unverified == Unverified::Refuse);
+    ActiveProvider {
+        header_names: names.map(|name| name.to_ascii_lowercase()).collect(),
+        name: name.clone(),
+        url: format!("{public_url}/webhooks/{name}"),
+        spec: Arc::clone(spec),
+        handlers: kind.handlers.clone(),
+        verifier,
+        options: ActiveOptions::default(),
+        code: kind.code,
+    }
+}
+
+/// A kind as the program uses it: not for its users, who have [`Provider`] alone.
+pub trait Kind {
+    /// The kind itself.
+    fn provider(&self) -> &Provider;
+
+    /// The kind's name; `?` when its spec does not say.
+    fn kind(&self) -> &str {
+        match &self.provider().spec {
+            Ok(spec) => &spec.kind,
+            Err(error) => error.kind(),
+        }
+    }
+
+    /// The spec, or the reason why there is none.
+    fn spec(&self) -> Result<&Spec, &KindError> {
+        self.provider().spec.as_deref()
+    }
+
+    /// The spec, shared with those that keep it.
+    fn shared_spec(&self) -> Result<Arc<Spec>, String> {
+        self.provider().spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
+    }
+
+    /// The handlers of the program's own code; routes are not among them.
+    fn handlers(&self) -> &Handlers {
+        &self.provider().handlers
+    }
+
+    /// The sample event of this type, or which types there are.
+    fn sample(&self, event_type: &str) -> anyhow::Result<&str> {
+        let samples = self.sample_list();
+        let found = samples.iter().find(|(known, _)| *known == event_type).map(|(_, text)| *text);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = samples.iter().map(|(known, _)| *known).collect();
+            let (kind, known) = (self.kind(), known.join(", "));
+            anyhow::anyhow!("`{kind}` has no sample of type `{event_type}`; there are {known}")
+        })
+    }
+
+    /// The sample events: type and JSON text.
+    fn sample_list(&self) -> Vec<(&str, &str)> {
+        self.provider().samples.iter().map(|(event_type, text)| (&**event_type, &**text)).collect()
+    }
+
+    /// The same kind with these sample events: type and JSON text.
+    fn with_samples(&self, samples: Vec<(String, String)>) -> Provider {
+        let samples = samples.into_iter().map(|(event_type, text)| (event_type.into(), text.into()));
+        Provider { samples: samples.collect(), ..self.provider().clone() }
+    }
+
     /// Makes one `[providers.NAME]` of it, or says all that is wrong.
-    #[doc(hidden)]
-    pub fn activate(
+    fn activate(
         &self,
         name: &Name,
         config: &ProviderConfig,
         public_url: &str,
     ) -> Result<ActiveProvider, Vec<Mistake>> {
-        let spec = self.spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
-        let mut mistakes = self.mistakes.clone();
-        let mut handlers = self.handlers.clone();
+        let spec = self.provider().spec.as_ref().map_err(|error| vec![said("", error.to_string())])?;
+        let mut mistakes = self.provider().mistakes.clone();
+        let mut handlers = self.provider().handlers.clone();
         for route in &config.routes {
             for pattern in &route.on {
                 handlers.add_route(pattern.clone(), route);
@@ -451,7 +518,8 @@ impl Provider {
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let spec = unredacted(spec, &options.redact);
-                let mut active = self.active(name, &spec, verifier, public_url).with_age(config.age);
+                let mut active =
+                    active((self.provider(), name, public_url), &spec, verifier).with_age(config.age);
                 if config.is_payload_whole {
                     active = active.with_whole_payload();
                 }
@@ -463,9 +531,8 @@ impl Provider {
 
     /// Judges single requests with `secrets` however short: for published vectors and for `explain`. Settings
     /// that are not there are taken from the spec's examples.
-    #[doc(hidden)]
-    pub fn judge_with(&self, secrets: &[Secret], settings: &KindSettings) -> Result<ActiveProvider, String> {
-        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+    fn judge_with(&self, secrets: &[Secret], settings: &KindSettings) -> Result<ActiveProvider, String> {
+        let spec = self.provider().spec.as_ref().map_err(ToString::to_string)?;
         let mut settings = settings.clone();
         for setting in spec.setting.iter().filter(|setting| setting.needed) {
             if let Some(dev) = setting.dev.as_deref().filter(|_| !settings.has(&setting.name)) {
@@ -474,14 +541,13 @@ impl Provider {
         }
         let verifier = Verifier::new(spec, secrets, &settings, false).map_err(|error| error.to_string())?;
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+        Ok(active((self.provider(), &name, LOCAL_URL), spec, verifier))
     }
 
     /// Makes the provider that `serve --dev` has: with the published secret and settings, and with `keys` where the
     /// kind's sender signs with a private key.
-    #[doc(hidden)]
-    pub fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
-        let spec = self.spec.as_ref().map_err(ToString::to_string)?;
+    fn dev(&self, keys: &DevKeys) -> Result<ActiveProvider, String> {
+        let spec = self.provider().spec.as_ref().map_err(ToString::to_string)?;
         let secrets = if spec.takes_secrets() { vec![Secret::new(dev_secret(spec))] } else { Vec::new() };
         let settings = dev_settings(spec, keys);
         let is_accepted = secrets.is_empty() && spec.signature.may_be_unsigned;
@@ -490,26 +556,13 @@ impl Provider {
         let sort = spec.setting.iter().find_map(|setting| setting.dev_key);
         verifier.keys = verifier.keys.with_signer(sort.and_then(|sort| keys.signing(sort)));
         let name = Name::parse(&spec.kind).map_err(|error| error.to_string())?;
-        Ok(self.active(&name, spec, verifier, "http://127.0.0.1:8080"))
+        Ok(active((self.provider(), &name, LOCAL_URL), spec, verifier))
     }
+}
 
-    fn active(&self, name: &Name, spec: &Arc<Spec>, verifier: Verifier, public_url: &str) -> ActiveProvider {
-        // Where nothing has to be signed, no header is covered.
-        let names = spec.headers.iter().filter(|_| verifier.unverified == Unverified::Refuse);
-        ActiveProvider {
-            header_names: names.map(|name| name.to_ascii_lowercase()).collect(),
-            name: name.clone(),
-            url: format!("{public_url}/webhooks/{name}"),
-            spec: Arc::clone(spec),
-            handlers: self.handlers.clone(),
-            verifier,
-            options: ActiveOptions::default(),
-            verify_with: self.verify_with,
-            sign_with: self.sign_with,
-            handshake_with: self.handshake_with,
-            open_with: self.open_with,
-            answer_with: self.answer_with,
-        }
+impl Kind for Provider {
+    fn provider(&self) -> &Provider {
+        self
     }
 }
 

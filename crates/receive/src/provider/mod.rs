@@ -8,6 +8,6 @@ mod active;
 mod definition;
 mod dev;
 
-pub use active::ActiveProvider;
-pub use definition::{AnswerFn, HandshakeFn, KindError, OpenFn, Provider, SignFn};
+pub use active::{ActiveProvider, Kind};
+pub use definition::{AnswerFn, HandshakeFn, KindCode, KindError, OpenFn, Provider, SignFn, WithCode};
 pub use dev::{curl, dev_secret, dev_settings, filled_sample, published_mistakes, sample_line, tamper};

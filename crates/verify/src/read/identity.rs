@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
-use crate::base64url_text;
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
+use crate::{Evidence, base64url_text};
 use hooklatch_core::json::{Document, PointerTarget};
 use hooklatch_core::types::{
     BodyDigest, OnConflict, Renderings, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text,

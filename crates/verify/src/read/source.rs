@@ -1,6 +1,7 @@
 //! The text at one place of a request.
 
 use super::reader::{EventReader, EventText};
+use crate::Evidence;
 use crate::spec::Source;
 use hooklatch_core::json::{Document, PointerTarget, members, text};
 
