@@ -47,7 +47,7 @@ fn signed(
     let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
     let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
     let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
-    let verified = ours.believe(request).map_err(|_| {
+    let verified = ours.verify(request).map_err(|_| {
         let name = wanted.provider;
         format!(
             "This provider has secrets of its own, and does not believe the published one: download the body and sign it \

@@ -367,7 +367,7 @@ mod tests {
         let problem: serde_json::Value = serde_json::from_str(&other.body).unwrap();
         assert_eq!((other.status, &problem["code"]), (409, &"idempotency_key_reused".into()));
         assert_eq!(problem["events"][0]["outcome"], "conflict");
-        assert!(!has(&other, "idempotency-replayed"), "what came first is not known of a conflict");
+        assert!(!has(&other, "idempotency-replayed"), "a conflict does not show which request was first");
         let nothing = answered(&[]);
         assert_eq!((nothing.status, nothing.body.as_str()), (202, r#"{"events":[]}"#));
     }

@@ -167,7 +167,7 @@ impl CopyCounts {
     }
 
     /// Some of what waits, sorted by key; the rest goes on waiting.
-    pub fn taken(&self) -> Vec<CopyCount> {
+    pub(crate) fn taken(&self) -> Vec<CopyCount> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keys: Vec<(Name, String)> = counts.keys().take(WRITTEN_N_MAX).cloned().collect();
         let take = |key: (Name, String)| {
@@ -208,7 +208,7 @@ impl SignedTimes {
 ///
 /// What strangers are answered says nothing about that, nor does a handshake: neither needs the database.
 #[derive(Default)]
-pub struct RefusingSince {
+pub(crate) struct RefusingSince {
     since_ms: AtomicI64,
     /// When the last one was refused.
     last_ms: AtomicI64,
@@ -220,7 +220,7 @@ const OVER_AFTER_MS: i64 = 300_000;
 
 impl RefusingSince {
     /// A request ended so at this time.
-    pub fn ended(&self, end: RequestEnd, at_ms: UnixMs) {
+    pub(crate) fn ended(&self, end: RequestEnd, at_ms: UnixMs) {
         match end {
             // Read first: while all is well nothing is written that others share.
             RequestEnd::Admitted(_) if self.since_ms() != 0 => self.since_ms.store(0, Ordering::Relaxed),
@@ -240,7 +240,7 @@ impl RefusingSince {
     }
 
     /// Since when at this time; 0 also when the node is ready again and refused nothing for five minutes.
-    pub fn at_ms(&self, now_ms: UnixMs, is_ready: bool) -> UnixMs {
+    pub(crate) fn at_ms(&self, now_ms: UnixMs, is_ready: bool) -> UnixMs {
         let is_over = is_ready && now_ms - self.last_ms.load(Ordering::Relaxed) > OVER_AFTER_MS;
         if is_over { 0 } else { self.since_ms() }
     }
@@ -297,7 +297,7 @@ mod tests {
         for n in 0..3_000 {
             counts.note(&name("stripe"), &[(n.to_string(), Outcome::Duplicate)], n);
         }
-        let known = counts.0.lock().expect("nobody panicked").keys().next().cloned().expect("one");
+        let known = counts.0.lock().expect("no panic").keys().next().cloned().expect("one");
         counts.note(&name("stripe"), &[(known.1, Outcome::Duplicate)], 1);
         let mut parts = std::iter::repeat_with(|| counts.taken()).take_while(|part| !part.is_empty());
         let all: Vec<CopyCount> =
@@ -331,7 +331,7 @@ mod tests {
         let looks = [
             (361_000, true, 1_000, "not yet"),
             (361_001, true, 0, "ready"),
-            (361_001, false, 1_000, "the database is away, and nobody asks"),
+            (361_001, false, 1_000, "the database is away, and no request arrives"),
             (999_000, false, 1_000, "for long"),
         ];
         for (now_ms, is_ready, want, why) in looks {

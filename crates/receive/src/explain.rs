@@ -70,7 +70,7 @@ pub fn parse(saved: &[u8]) -> Result<SavedRequest, String> {
     Ok(SavedRequest { provider, query, method, headers, body: Bytes::copy_from_slice(rest), now_ms })
 }
 
-/// The same of a request in parts.
+/// Parses a request that is saved in parts.
 pub(super) fn of_parts(parts: &ExplainParts) -> Result<SavedRequest, String> {
     let method = parts.method.as_deref().unwrap_or("POST");
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| "`method` is not a method")?;
@@ -320,7 +320,7 @@ impl Case {
     }
 }
 
-/// The same body with the other line ends: browsers and editors change them.
+/// The body with the other line ends: browsers and editors change them.
 fn other_lines(body: &Bytes) -> Option<(ExplainLines, Bytes)> {
     let text = std::str::from_utf8(body).ok().filter(|text| text.contains('\n'))?;
     let bare = text.replace("\r\n", "\n");

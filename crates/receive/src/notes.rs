@@ -19,7 +19,7 @@ use crate::unread::Arrival;
 use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{Rejection, SecretUse, Store, Taught};
+use hooklatch_store::{PairedSecret, Rejection, SecretUse, Store};
 use hooklatch_verify::{Hash, RejectedRequest, digest, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
@@ -40,7 +40,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 pub struct RequestNotes {
     entries: Arc<ProviderTable>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
-    taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
+    taught: Arc<Mutex<BTreeMap<Name, PairedSecret>>>,
     uses: Arc<Uses>,
     /// Those of every configuration of which something may have to be written.
     all_uses: Arc<Mutex<Vec<Arc<Uses>>>>,
@@ -109,7 +109,7 @@ impl RequestNotes {
         }
     }
 
-    /// The same with other providers and other secrets. What is noted already is written all the same.
+    /// Notes for other providers and secrets; what is noted already is still written.
     pub fn reloaded(&self, entries: Arc<ProviderTable>) -> Self {
         let uses = Arc::new(uses(&entries, &self.installation_id));
         self.all_uses.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&uses));
@@ -117,7 +117,7 @@ impl RequestNotes {
     }
 
     /// A request was believed by this secret. Returns its fingerprint as a number.
-    pub fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) -> Option<i64> {
+    pub(crate) fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) -> Option<i64> {
         let one = self.uses.get(provider).and_then(|uses| uses.get(secret_n))?;
         one.matched_n.fetch_add(1, Ordering::Relaxed);
         one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
@@ -125,22 +125,17 @@ impl RequestNotes {
     }
 
     /// Keeps the newest secret that a sender sent while its provider is pairing.
-    pub fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
-        let taught = Taught { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
+    pub(crate) fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
+        let taught = PairedSecret { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
         self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
         if let Some(left_out_n) = self.lines.may_write(provider, "taught") {
-            info!(provider.name = %provider, left_out_n, "a sender taught us a secret: `hooklatch taught` shows it, once");
+            info!(provider.name = %provider, left_out_n, "a sender sent a secret while its provider was pairing: `hooklatch taught` shows it, once");
         }
     }
 
     /// Looks into a request that was not believed, if there is time, and notes it. Returns why it was refused.
-    pub fn refused(
-        &self,
-        entry: &ProviderEntry,
-        unbelieved: &RejectedRequest,
-        arrival: Arrival,
-    ) -> Diagnosis {
-        let RejectedRequest { why, request } = unbelieved;
+    pub fn refused(&self, entry: &ProviderEntry, rejected: &RejectedRequest, arrival: Arrival) -> Diagnosis {
+        let RejectedRequest { why, request } = rejected;
         let provider = &entry.provider;
         let is_same_kind = |other: &&Arc<ProviderEntry>| {
             other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind

@@ -51,12 +51,7 @@ pub enum Met {
 
 impl std::fmt::Display for Met {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Two => "two",
-            Self::Conflict => "conflict",
-            Self::Replayed => "replayed",
-            Self::Copy => "copy",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 

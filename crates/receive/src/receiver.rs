@@ -76,7 +76,7 @@ pub struct Receiver {
 #[derive(Clone)]
 pub struct CountedRequests {
     entries: Current<CountedEntries>,
-    pub refusing: Arc<RefusingSince>,
+    pub(crate) refusing: Arc<RefusingSince>,
     pub unknown_paths: Arc<UnknownPaths>,
 }
 
@@ -147,7 +147,7 @@ impl Receiver {
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
     }
 
-    /// The same for other providers: what was counted so far of those that stay goes on.
+    /// A receiver for other providers, which goes on counting for those that stay.
     #[must_use]
     pub fn reloaded(&self, entries: &Arc<ProviderTable>) -> Self {
         self.admitter.share_by(entries.len());
@@ -179,7 +179,7 @@ impl Receiver {
     }
 
     /// The name of the provider in metrics and log lines.
-    pub fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
+    pub(crate) fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
         entry.map_or(&self.others.0, |entry| entry.provider.name())
     }
 
@@ -250,8 +250,8 @@ impl Receiver {
                 RequestEnd::Refused
             }
             Ok(answer) => RequestEnd::of(answer.outcome),
-            Err(ReceiveError::Verify(unbelieved)) => {
-                let found = self.looked_into(entry, unbelieved, arrival).await;
+            Err(ReceiveError::Verify(rejected)) => {
+                let found = self.looked_into(entry, rejected, arrival).await;
                 if let Some(left_out_n) = self.may_write(Some(entry), found.reason) {
                     info!(provider.name = %name, reason = found.reason, detail = found.detail, client.address = arrival.client(), %request_id, left_out_n, "rejected a request");
                 }
@@ -299,7 +299,7 @@ impl Receiver {
         self.notes.lines.may_write(self.name_of(entry), word)
     }
 
-    /// The same of a request that was believed. What is new has its line, beside its row; the rest a stranger who has
+    /// The number of left out lines of a verified request. What is new has its line, beside its row; the rest a stranger who has
     /// seen one request can send without end.
     fn may_log(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
@@ -459,7 +459,7 @@ impl Receiver {
                     event.kind = event.event_type,
                     reason = why,
                     left_out_n,
-                    "an event goes by its content: nothing that its kind tells events apart by is there"
+                    "an event is identified by its content: it has nothing by which its kind identifies events"
                 );
             }
         }
@@ -468,12 +468,12 @@ impl Receiver {
     async fn looked_into(
         &self,
         entry: &Arc<ProviderEntry>,
-        unbelieved: &RejectedRequest,
+        rejected: &RejectedRequest,
         arrival: Arrival,
     ) -> Diagnosis {
-        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
-        let bytes_n = unbelieved.request.body.len();
+        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), rejected.clone());
+        let bytes_n = rejected.request.body.len();
         let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
-        found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
+        found.unwrap_or_else(|| Diagnosis::plain(&rejected.why))
     }
 }

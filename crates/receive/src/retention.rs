@@ -167,7 +167,7 @@ impl Pruner {
         }
     }
 
-    /// The same by a clock that a person says is right, however far it is beyond the last round.
+    /// Prunes by a clock that an operator has confirmed, however far it is beyond the last round.
     pub fn by_a_right_clock(self) -> Self {
         Self { is_clock_right: true, ..self }
     }

@@ -44,7 +44,7 @@ impl Arrival {
     }
 
     /// The peer that the client belongs to: in IPv6 a /64 is one.
-    pub fn peer(&self) -> Option<IpAddr> {
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
         self.address.map(peer_of)
     }
 

@@ -76,14 +76,14 @@ pub(crate) async fn verified(
 ) -> Result<Verified, ReceiveError> {
     let bytes_n = request.body.len();
     if Heavy::is_light(bytes_n) {
-        return Ok(entry.provider.believe(request)?);
+        return Ok(entry.provider.try_verify(request)?);
     }
     let entry = Arc::clone(entry);
-    let verified = heavy.done(bytes_n, move || entry.provider.believe(request)).await;
+    let verified = heavy.done(bytes_n, move || entry.provider.try_verify(request)).await;
     Ok(verified.ok_or_else(interrupted)??)
 }
 
-/// Does the same with keys that were fetched, and notes those that verified the request.
+/// Verifies a request with fetched keys, and records those that verified it.
 async fn verified_by(
     heavy: &Heavy,
     entry: &Arc<ProviderEntry>,
@@ -93,7 +93,7 @@ async fn verified_by(
     let bytes_n = request.body.len();
     let (entry, used) = (Arc::clone(entry), Arc::new(UsedKeys::new(fetcher)));
     let source = Arc::clone(&used);
-    let work = move || entry.provider.believe_from(source, request);
+    let work = move || entry.provider.verify_with_source(source, request);
     let verified = heavy.done(bytes_n, work).await.ok_or_else(interrupted)??;
     used.proved();
     Ok(verified)
@@ -154,16 +154,16 @@ async fn verified_with_keys(
     (mut request, peer): (RawRequest, Option<IpAddr>),
 ) -> Result<Verified, ReceiveError> {
     for _ in 0..KEYS_OF_REQUEST_N_MAX {
-        let mut unbelieved = match verified_by(heavy, entry, fetcher, request).await {
-            Err(ReceiveError::Verify(unbelieved)) => unbelieved,
+        let mut rejected = match verified_by(heavy, entry, fetcher, request).await {
+            Err(ReceiveError::Verify(rejected)) => rejected,
             other => return other,
         };
-        let Some(wanted) = wanted(&unbelieved) else { return Err(unbelieved.into()) };
+        let Some(wanted) = wanted(&rejected) else { return Err(rejected.into()) };
         match fetcher.fetch(&wanted, peer).await {
-            Ok(()) => request = unbelieved.request,
+            Ok(()) => request = rejected.request,
             Err(FetchError::NoSuchKey(more)) => {
-                unbelieved.why = unbelieved.why.not_fetched(&more);
-                return Err(unbelieved.into());
+                rejected.why = rejected.why.not_fetched(&more);
+                return Err(rejected.into());
             }
             Err(away) => return Err(away.into()),
         }
@@ -172,8 +172,8 @@ async fn verified_with_keys(
 }
 
 /// The key that a verification did not have.
-fn wanted(unbelieved: &RejectedRequest) -> Option<WantedKey> {
-    match &unbelieved.why {
+fn wanted(rejected: &RejectedRequest) -> Option<WantedKey> {
+    match &rejected.why {
         VerifyError::KeyWanted { setting, id } => {
             Some(WantedKey { setting: setting.clone(), id: id.clone() })
         }
@@ -282,9 +282,9 @@ mod tests {
     async fn verify_request(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
         match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
             Ok(_) => Ok(()),
-            Err(ReceiveError::Verify(unbelieved)) => {
-                assert_eq!(unbelieved.why.reason(), "no_key");
-                Err(unbelieved.to_string())
+            Err(ReceiveError::Verify(rejected)) => {
+                assert_eq!(rejected.why.reason(), "no_key");
+                Err(rejected.to_string())
             }
             Err(other) => panic!("{other}"),
         }

@@ -73,7 +73,7 @@ pub use people::{
     Unsearched, WaitingEvents, people_statements, read_statements,
 };
 pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
-pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use rejection::{PairedSecret, REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
     LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,

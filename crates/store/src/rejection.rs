@@ -49,7 +49,7 @@ pub struct SecretUse {
 
 /// A secret that a sender sent in a pairing, until an operator has read it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Taught {
+pub struct PairedSecret {
     /// Name of the provider whose secret it is.
     pub provider: String,
     /// The secret as the sender gave it.
@@ -58,9 +58,9 @@ pub struct Taught {
     pub taught_at_ms: UnixMs,
 }
 
-impl std::fmt::Debug for Taught {
+impl std::fmt::Debug for PairedSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Taught").field("provider", &self.provider).finish_non_exhaustive()
+        f.debug_struct("PairedSecret").field("provider", &self.provider).finish_non_exhaustive()
     }
 }
 
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
-    pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
+    pub async fn taught_keep(&self, taught: PairedSecret) -> Result<(), StoreError> {
         alone!(self.writer.taught_keep(&taught))
     }
 }
@@ -161,7 +161,7 @@ pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<Secre
     db.fetch(sql, &[]).await?.iter().map(used).collect()
 }
 
-async fn taught_keep(db: &mut Executor<'_>, taught: &Taught) -> DbResult<()> {
+async fn taught_keep(db: &mut Executor<'_>, taught: &PairedSecret) -> DbResult<()> {
     let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
     let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];

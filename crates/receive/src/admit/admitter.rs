@@ -68,7 +68,7 @@ pub struct Submission {
 impl Submission {
     /// True when no caller waits for the answer any more: the sender hung up or was asked to send again, so what is not
     /// written yet need not be.
-    pub fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         let is_given_up = self.answer.is_closed();
         if is_given_up {
             let provider = self.entry.provider.name().to_string();
@@ -78,12 +78,12 @@ impl Submission {
     }
 
     /// True when it has an event whose body may be stored in parts.
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.events.iter().any(|event| event.body.len() > LARGE_BYTES)
     }
 
     /// Size of its events in a statement. Bytes.
-    pub fn bytes_n(&self) -> usize {
+    pub(crate) fn bytes_n(&self) -> usize {
         self.events.iter().map(|event| event.body.len() + event.headers.len()).sum()
     }
 

@@ -62,7 +62,7 @@ fn cuts(sizes: &[(usize, usize)]) -> Vec<usize> {
 
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-/// The same of a large one, which has its transaction for itself.
+/// Longest wait of a large one, which has its transaction for itself. Milliseconds.
 const LARGE_WAIT_MS: i64 = 2_000;
 /// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The
 /// events that are left then go into another one.

@@ -129,7 +129,7 @@ enum PassError {
 /// Ways to go on with a batch after a failure.
 #[derive(Debug, PartialEq, Eq)]
 enum Remedy {
-    /// The same once more.
+    /// Commit it once more.
     Repeat,
     /// Commit it in halves, so that one event does not harm the others.
     Halve,
@@ -210,6 +210,6 @@ mod tests {
         for one in [locked, query, PassError::Store(odd), PassError::Panic("x".to_owned())] {
             assert_eq!((one.remedy(2, 0), one.remedy(1, 0)), (Remedy::Halve, Remedy::GiveBack), "{one}");
         }
-        assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "nobody's fault");
+        assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "no event's fault");
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Dispatched<'a> {
     }
 
     /// An event that is not dispatched.
-    pub fn never(event: &'a IncomingEvent, event_seq: i64) -> Self {
+    pub(crate) fn never(event: &'a IncomingEvent, event_seq: i64) -> Self {
         Self {
             key: &event.key,
             event_seq,

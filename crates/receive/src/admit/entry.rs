@@ -205,7 +205,7 @@ impl Drop for WaitingPlace {
 #[cfg(test)]
 impl ProviderEntry {
     /// A provider of this kind, without keys that are fetched.
-    pub fn example(kind: &crate::provider::Provider, on_handler_error: OnHandlerError) -> Self {
+    pub(crate) fn example(kind: &crate::provider::Provider, on_handler_error: OnHandlerError) -> Self {
         use crate::provider::Kind;
         let settings = hooklatch_core::config::KindSettings::default();
         let secrets = [hooklatch_core::config::Secret::new("whsec_c2VjcmV0IG9mIGFuIGV4YW1wbGU")];

@@ -115,7 +115,7 @@ pub struct AdmitContext {
 
 impl AdmitContext {
     /// Waits for the turn to run handlers in a transaction.
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 }

@@ -101,7 +101,7 @@ impl Planner {
         Self { clock, installation_id, restored: Restored::default() }
     }
 
-    /// The same after a restore: of what this time may have seen it is unknown whether it was sent.
+    /// Plans after a restore: of what the lost time may have seen it is unknown whether it was sent.
     pub fn after(self, lost: Vec<LostTime>) -> Self {
         Self { restored: Restored(lost), ..self }
     }
@@ -141,7 +141,7 @@ impl Planner {
     }
 
     /// The key of an effect.
-    pub fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
+    pub(crate) fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
         idempotency_key(&self.installation_id, key, generation, effect_name)
     }
 
@@ -306,7 +306,7 @@ mod tests {
             ("a further run", 9, 500, 2, 1, 128),
             ("the run by itself, which is the one that may have been sent", 0, 500, 0, 1, 0),
             ("behind those that there are", 9, 500, 900, 1, 900),
-            ("it came after the restore", 9, 15_001, 2, 1, 2),
+            ("received after the restore", 9, 15_001, 2, 1, 2),
             ("there is no room further on", 9, 500, 2, 1_000, 2),
         ] {
             let room = (next_place, wanted_n);

@@ -211,7 +211,7 @@ mod tests {
         assert!(is_granted(&mut third).await.is_none() && is_granted(&mut other).await.is_none());
         drop(first);
         assert!(is_granted(&mut third).await.is_none(), "its peer has a place");
-        let other = is_granted(&mut other).await.expect("it came later, from another peer");
+        let other = is_granted(&mut other).await.expect("it arrived later, from another peer");
         drop(second);
         assert!(is_granted(&mut third).await.is_some());
         drop(other);
@@ -222,7 +222,7 @@ mod tests {
     async fn the_slowest_is_evicted_first_and_only_as_many_as_wait() {
         let places = LargePlaces::default();
         let (slow, slower) = (places.enter(Some(peer(1))).await, places.enter(Some(peer(2))).await);
-        assert!(!slower.is_wanted(Some(1)) && !slow.is_wanted(Some(2)), "nobody waits");
+        assert!(!slower.is_wanted(Some(1)) && !slow.is_wanted(Some(2)), "no request waits");
         {
             let mut waits = pin!(places.enter(Some(peer(3))));
             assert!(is_granted(&mut waits).await.is_none());

@@ -210,7 +210,7 @@ impl KeyClient {
         let (leaf, rest) = chain.split_first().ok_or_else(|| odd("there is none".to_owned()))?;
         let name = Parsed::parse(pem).and_then(|leaf| leaf.names.into_iter().next());
         let name = name.and_then(|name| ServerName::try_from(name).ok());
-        let name = name.ok_or_else(|| odd("it is for nobody".to_owned()))?;
+        let name = name.ok_or_else(|| odd("it names no host".to_owned()))?;
         self.chain
             .verify_server_cert(leaf, rest, &name, &[], UnixTime::now())
             .map(drop)
@@ -226,7 +226,7 @@ fn check_name(spec: &FetchSpec, host: &str, pem: &str) -> Result<(), FetchError>
     let refused = |why: &str| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
     let certificate = Parsed::parse(pem).ok_or_else(|| refused("it cannot be read"))?;
     if !certificate.names.iter().any(|name| spec.is_name(name, host)) {
-        return Err(refused("it is of somebody else"));
+        return Err(refused("it is of another name"));
     }
     let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
     if certificate.is_valid_at(now_s) { Ok(()) } else { Err(refused("it is not valid now")) }

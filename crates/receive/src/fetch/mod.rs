@@ -180,7 +180,7 @@ impl Fetcher {
     }
 
     /// Confirms, at the sender's own host, what a believed request wants to have confirmed; once.
-    pub async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
+    pub(crate) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
         self.confirmed.once(url, self.client.confirm(spec, url)).await
     }
 

@@ -198,7 +198,7 @@ async fn a_flood_of_invented_keys_does_not_cause_a_flood_of_calls() {
     let away_n = all.iter().filter(|fetched| matches!(fetched, Err(FetchError::Away(_)))).count();
     assert!((30..40).contains(&host.requests_n()), "{}", host.requests_n());
     assert_eq!(away_n, 100 - host.requests_n());
-    assert_eq!(fetcher.cache.kept().3, 0, "nobody is in a line any more");
+    assert_eq!(fetcher.cache.kept().3, 0, "no request waits any more");
 }
 
 /// Many ask at once for keys that there are not.
@@ -218,7 +218,7 @@ async fn who_invents_ids_locks_out_neither_a_new_key_nor_one_that_was_good() {
     drop(invented(&fetcher, 31).await);
     host.says(200, r#"{"data":{"key":"k"}}"#);
     fetcher.fetch(&wanted("good"), None).await.expect("what was good is renewed whatever others ask");
-    fetcher.fetch(&wanted("new"), None).await.expect("it waits for its turn, and for nobody else");
+    fetcher.fetch(&wanted("new"), None).await.expect("it waits for its own turn alone");
     assert!(has(&fetcher, "good").is_some() && has(&fetcher, "new").is_some());
 }
 

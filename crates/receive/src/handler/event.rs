@@ -168,7 +168,7 @@ impl RawEvent {
         }
     }
 
-    /// The same event with its payload read as a handler wants it: as it was parsed ahead, if it was.
+    /// This event with its payload as the handler's type: as it was parsed ahead, if it was.
     pub(super) fn take_typed<T: DeserializeOwned + Send + 'static>(&self) -> serde_json::Result<Event<T>> {
         let parsed = {
             let mut all = self.ahead.all();
@@ -180,7 +180,7 @@ impl RawEvent {
         }
     }
 
-    /// The same event with its payload read as a handler wants it.
+    /// This event with its payload as the handler's type.
     pub fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
             provider: self.provider.clone(),

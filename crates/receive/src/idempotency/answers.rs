@@ -53,7 +53,7 @@ pub(crate) fn problem(status: u16, code: ProblemCode, sentence: &str, more: &[(&
     response
 }
 
-/// The same, with the seconds after which another try makes sense.
+/// A problem with the seconds after which another try makes sense.
 pub(super) fn problem_for_now(
     status: u16,
     code: ProblemCode,

@@ -66,7 +66,7 @@ impl IdempotencyClaim {
         let (parts, body) = answer.into_response().into_parts();
         let Some(state) = state_after(parts.status) else {
             if let Err(error) = tx.roll_back().await {
-                warn!(%error, "could not roll back a request that came to nothing");
+                warn!(%error, "could not roll back a request without effect");
             }
             return Response::from_parts(parts, body);
         };
@@ -208,7 +208,7 @@ async fn read(rules: &RequestRules, request: Request) -> Result<(KeyRequest, Req
     let key = IdempotencyKey::of_headers(&parts.headers)
         .map_err(|mistake| refused(400, mistake.code(), &mistake.to_string()))?;
     let principal = (rules.principals)(&parts)
-        .ok_or_else(|| refused(401, ProblemCode::Unauthorized, "say who you are: keys belong to somebody"))?;
+        .ok_or_else(|| refused(401, ProblemCode::Unauthorized, "authenticate: keys belong to a caller"))?;
     let body = timeout(REQUEST_TIMEOUT, Limited::new(body, REQUEST_BYTES_MAX).collect()).await;
     let body = body.map_err(|_| refused(408, ProblemCode::BodyTooSlow, "the body did not arrive in time"))?;
     let body = body

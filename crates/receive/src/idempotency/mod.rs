@@ -91,7 +91,7 @@ impl RequestRules {
         }
     }
 
-    /// The same, keeping `keeps` alive as long as a request is carried out.
+    /// Keeps `keeps` alive as long as a request is carried out.
     #[must_use]
     pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(keeps), ..self }

@@ -144,8 +144,8 @@ pub fn sample_events(
     let signed = provider.sign(body.as_bytes(), &at).ok()?;
     let request = signed.request(&at).map_err(|why| why.to_string());
     let verified = request.and_then(|request| {
-        let unbelieved = |why| format!("signed as provider.toml says it is not believed: {why}");
-        provider.verify(request).map_err(unbelieved)
+        let rejected = |why| format!("signed as provider.toml says it is not believed: {why}");
+        provider.verify(request).map_err(rejected)
     });
     Some(verified.map(|verified| provider.read(&verified)))
 }
@@ -159,7 +159,7 @@ fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, Strin
     match events?.first() {
         Some(event) if event.unreadable.is_none() => match event.unidentified() {
             None => Ok(event.event_type.clone()),
-            Some(why) => Err(format!("has nothing that tells it from others: {why}")),
+            Some(why) => Err(format!("has nothing that identifies it: {why}")),
         },
         Some(event) => Err(format!("cannot be read: {}", event.unreadable.as_deref().unwrap_or_default())),
         None => Err("has no event in it".to_owned()),

@@ -47,14 +47,14 @@ pub(super) fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
 
 /// Keys for the kind's signature, and for its alternative.
 #[derive(Clone)]
-pub struct Verifier {
+pub(crate) struct Verifier {
     pub keys: Keys,
     pub alternative: Option<Keys>,
     pub unverified: Unverified,
 }
 
 impl Verifier {
-    pub fn new(
+    pub(crate) fn new(
         spec: &Spec,
         secrets: &[Secret],
         settings: &KindSettings,
@@ -98,7 +98,7 @@ pub struct ActiveProvider {
     pub handlers: Handlers,
     /// Names of the headers that handlers see, in lower case.
     pub(super) header_names: Arc<[String]>,
-    pub verifier: Verifier,
+    pub(crate) verifier: Verifier,
     pub options: ActiveOptions,
     pub(super) code: KindCode,
 }
@@ -124,27 +124,27 @@ impl ActiveProvider {
         &self.url
     }
 
-    /// Believes the request or says why not.
+    /// Verifies the request, or returns why it is rejected.
     pub fn verify(&self, request: RawRequest) -> Result<Verified, VerifyError> {
-        self.believe(request).map_err(|unbelieved| unbelieved.why)
+        self.try_verify(request).map_err(|rejected| rejected.why)
     }
 
-    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed is returned with the reason.
-    pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
-        self.believe_by(&self.verifier.keys, request)
+    /// Verifies like [`ActiveProvider::verify`]; a rejected request is returned with the reason.
+    pub fn try_verify(&self, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
+        self.verify_by(&self.verifier.keys, request)
     }
 
-    /// Does the same with `source` for keys that no setting holds.
-    pub(crate) fn believe_from(
+    /// Verifies with `source` for keys that no setting holds.
+    pub(crate) fn verify_with_source(
         &self,
         source: Arc<dyn KeySource>,
         request: RawRequest,
     ) -> Result<Verified, Box<RejectedRequest>> {
-        self.believe_by(&self.verifier.keys.clone().with_source(source), request)
+        self.verify_by(&self.verifier.keys.clone().with_source(source), request)
     }
 
     /// Verifies who signed the request, and then for which of the sender's customers.
-    fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
+    fn verify_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<RejectedRequest>> {
         let verified = self.signed_by_sender(keys, request)?;
         match &self.spec.whose {
             Some(whose) => verified.of_own_account(whose, keys),
@@ -170,7 +170,7 @@ impl ActiveProvider {
         if self.spec.signatures().any(|one| one.headers.is_empty()) {
             return false;
         }
-        match self.believe(request).map_err(|unbelieved| (unbelieved.why, unbelieved.request)) {
+        match self.try_verify(request).map_err(|rejected| (rejected.why, rejected.request)) {
             Err((VerifyError::HeaderMissing(_) | VerifyError::HeaderRepeated(_), _)) => true,
             Err((VerifyError::Malformed { place, .. }, request)) => request.headers.contains_key(&place),
             _ => false,
@@ -329,15 +329,6 @@ impl ActiveProvider {
 }
 
 impl ActiveProvider {
-    /// Gives handlers the whole envelope as payload.
-    #[must_use]
-    pub fn with_whole_payload(mut self) -> Self {
-        for event in &mut Arc::make_mut(&mut self.spec).event {
-            event.payload = String::new();
-        }
-        self
-    }
-
     /// Bounds the age of signed times as its operator says.
     #[must_use]
     pub fn with_age(mut self, age: AgeConfig) -> Self {
@@ -376,21 +367,14 @@ fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
 /// What a caller of ours lacks to show who it is.
 fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
     let is_by_certificate = config.settings.text("auth") == Some("mtls");
-    match (spec.first_party, is_by_certificate) {
-        (true, true) if !config.settings.has("client_certificates") => {
-            let (why, remedy) = (
-                "there is none, so that no caller is accepted",
-                "name the SHA-256 of each certificate in hex",
-            );
-            Some(Mistake::said("settings.client_certificates", why, remedy))
-        }
-        (true, false) if config.secrets.is_empty() => {
-            let (why, remedy) =
-                ("there is none, so that no caller is accepted", "write secrets = [{ env = \"NAME\" }]");
-            Some(Mistake::said("secrets", why, remedy))
-        }
-        _ => None,
-    }
+    let (is_missing, key, remedy) = if is_by_certificate {
+        let is_missing = !config.settings.has("client_certificates");
+        (is_missing, "settings.client_certificates", "name the SHA-256 of each certificate in hex")
+    } else {
+        (config.secrets.is_empty(), "secrets", "write secrets = [{ env = \"NAME\" }]")
+    };
+    let why = "there is none, so that no caller is accepted";
+    (spec.first_party && is_missing).then(|| Mistake::said(key, why, remedy))
 }
 
 /// The spec without those places of search ids whose values are not to be stored.
@@ -478,7 +462,7 @@ pub trait Kind {
         self.provider().samples.iter().map(|(event_type, text)| (&**event_type, &**text)).collect()
     }
 
-    /// The same kind with these sample events: type and JSON text.
+    /// This kind with these sample events: type and JSON text.
     fn with_samples(&self, samples: Vec<(String, String)>) -> Provider {
         let samples = samples.into_iter().map(|(event_type, text)| (event_type.into(), text.into()));
         Provider { samples: samples.collect(), ..self.provider().clone() }
@@ -521,7 +505,9 @@ pub trait Kind {
                 let mut active =
                     active((self.provider(), name, public_url), &spec, verifier).with_age(config.age);
                 if config.is_payload_whole {
-                    active = active.with_whole_payload();
+                    for event in &mut Arc::make_mut(&mut active.spec).event {
+                        event.payload = String::new();
+                    }
                 }
                 Ok(ActiveProvider { handlers, options, ..active })
             }

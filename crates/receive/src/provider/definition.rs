@@ -173,7 +173,7 @@ impl Provider {
 
 /// Code of single built-in kinds: `use hooklatch::kind::prelude::*` has it, and no contract.
 pub trait WithCode: Sized {
-    /// The same kind with other code.
+    /// This kind with other code.
     #[must_use]
     fn with_code(self, change: impl FnOnce(&mut KindCode)) -> Self;
 

@@ -83,7 +83,7 @@ fn shown_path(path: &str) -> String {
 /// The messages of one event, on both sides; all of one generation, so that names are as good as keys.
 pub(super) struct Sides<'a> {
     pub committed: &'a [CommittedEffect],
-    pub planned: &'a [NewMessage],
+    pub(crate) planned: &'a [NewMessage],
     /// The event's own bytes, which a message without a body carries.
     pub event_body: &'a [u8],
 }

@@ -45,9 +45,9 @@ pub(super) struct DryRun {
     pub event: Arc<CommittedEvent>,
     pub content: CameContent,
     /// True when a newer version of its object was received before it.
-    pub is_stale: bool,
+    pub(crate) is_stale: bool,
     /// True when a transactional handler takes it.
-    pub is_transactional: bool,
+    pub(crate) is_transactional: bool,
 }
 
 /// The reason why nothing would follow.
