@@ -90,13 +90,11 @@ fn json(value: &impl Serialize) -> String {
 }
 
 fn body_of(outcome: Option<Outcome>, admitted: &AdmittedEvents) -> String {
-    match events(admitted, Outcome::as_str).as_slice() {
-        [one] => json(one),
-        _ => {
-            let outcome = Some(outcome.map_or("none", Outcome::as_str));
-            json(&EventAnswers { events: events(admitted, Outcome::as_str), outcome })
-        }
+    let events = events(admitted, Outcome::as_str);
+    if let [one] = events.as_slice() {
+        return json(one);
     }
+    json(&EventAnswers { events, outcome: Some(outcome.map_or("none", Outcome::as_str)) })
 }
 
 /// A type that could not be read, as events say it.
@@ -180,7 +178,9 @@ pub(crate) fn caller_answer(
     }
     let answer = if has(Outcome::Conflict) {
         let mut problem = problem_body(rules.mismatch_status, "idempotency_key_reused", KEY_REUSED);
-        problem["events"] = serde_json::json!(events(admitted, word));
+        if let Some(members) = problem.as_object_mut() {
+            members.insert("events".to_owned(), serde_json::json!(events(admitted, word)));
+        }
         SenderAnswer::new(rules.mismatch_status, problem.to_string(), PROBLEM)
     } else {
         let body = match events(admitted, word).as_slice() {

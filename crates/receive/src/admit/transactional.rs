@@ -63,11 +63,11 @@ impl<T> FairQueue<T> {
     }
 
     /// Goes to the end of its provider's line.
-    pub(crate) fn push(&mut self, provider: &Name, one: T) {
+    pub(crate) fn push(&mut self, provider: Name, one: T) {
         self.waiting_n += 1;
-        match self.lines.iter_mut().find(|(name, _)| name == provider) {
+        match self.lines.iter_mut().find(|(name, _)| *name == provider) {
             Some((_, line)) => line.push_back(one),
-            None => self.lines.push_back((provider.clone(), VecDeque::from([one]))),
+            None => self.lines.push_back((provider, VecDeque::from([one]))),
         }
     }
 
@@ -120,17 +120,11 @@ impl TransactionalAdmission {
                         let context = Arc::clone(&self.context);
                         preparing.spawn(async move { prepared(&context, submission).await });
                     }
-                    Some(submission) => {
-                        let provider = submission.entry.provider.name().clone();
-                        lines.push(&provider, submission);
-                    }
+                    Some(submission) => lines.push(submission.entry.provider.name().clone(), submission),
                     None => is_open = false,
                 },
                 Some(ended) = preparing.join_next() => match ended {
-                    Ok(Some(submission)) => {
-                        let provider = submission.entry.provider.name().clone();
-                        lines.push(&provider, submission);
-                    }
+                    Ok(Some(submission)) => lines.push(submission.entry.provider.name().clone(), submission),
                     Ok(None) => {}
                     Err(error) => note_end(Err(error)),
                 },
@@ -447,11 +441,11 @@ mod tests {
         let name = |text: &str| Name::parse(text).expect("a name");
         let mut fair = FairQueue::default();
         for n in 1..=3 {
-            fair.push(&name("a"), format!("a{n}"));
+            fair.push(name("a"), format!("a{n}"));
         }
-        fair.push(&name("b"), "b1".to_owned());
+        fair.push(name("b"), "b1".to_owned());
         let first = fair.pop();
-        fair.push(&name("c"), "c1".to_owned());
+        fair.push(name("c"), "c1".to_owned());
         let rest: Vec<String> = std::iter::from_fn(|| fair.pop()).collect();
         assert_eq!(
             (first.as_deref(), rest),

@@ -99,15 +99,11 @@ impl KeyClient {
         digest(Hash::Sha256, &[parts.to_string().as_bytes()]).try_into().ok()
     }
 
-    /// Checks what was fetched before as it was then: that it is a key, whose it is, and its chain.
-    pub(crate) fn check(&self, spec: &FetchSpec, url: &Url, text: &str) -> Result<(), FetchError> {
-        if spec.form == FetchForm::Pem {
-            self.check_pem(spec, url.host_str().unwrap_or_default(), text)?;
+    /// Checks a fetched certificate: that it is a key, whose it is, and its chain. Other forms need no check.
+    pub(crate) fn check(&self, spec: &FetchSpec, host: &str, text: &str) -> Result<(), FetchError> {
+        if spec.form != FetchForm::Pem {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn check_pem(&self, spec: &FetchSpec, host: &str, text: &str) -> Result<(), FetchError> {
         check_name(spec, host, text)?;
         if spec.chain {
             self.check_chain(text)?;
@@ -184,8 +180,8 @@ impl KeyClient {
     ) -> Result<Vec<(String, String)>, FetchError> {
         let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
         let text = std::str::from_utf8(answer).map_err(|_| odd("is no text"))?;
+        self.check(spec, host, text)?;
         if spec.form == FetchForm::Pem {
-            self.check_pem(spec, host, text)?;
             return Ok(vec![(id.to_owned(), text.to_owned())]);
         }
         let json: Value = serde_json::from_str(text).map_err(|_| odd("is no JSON"))?;

@@ -204,7 +204,9 @@ impl Fetcher {
             return Err("it was fetched with other settings".to_owned());
         }
         let url = self.client.url_of(spec, &id, &self.settings).map_err(|error| error.to_string())?;
-        self.client.check(spec, &url, &text).map_err(|error| error.to_string())?;
+        self.client
+            .check(spec, url.host_str().unwrap_or_default(), &text)
+            .map_err(|error| error.to_string())?;
         Ok((spec, ProvenKey { wanted: WantedKey { setting, id }, text, fetched_at_ms }))
     }
 

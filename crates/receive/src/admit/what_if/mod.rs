@@ -50,23 +50,9 @@ pub(super) struct DryRun {
     pub(crate) is_transactional: bool,
 }
 
-/// The reason why nothing would follow.
-pub(super) enum NothingFollows {
-    /// The handlers answered so, or failed.
-    Said(HandlerError),
-    /// They could not be asked.
-    NotAsked(String),
-}
-
-impl From<HandlerError> for NothingFollows {
-    fn from(error: HandlerError) -> Self {
-        Self::Said(error)
-    }
-}
-
 impl DryRun {
     /// Runs the handlers. To be called on a thread that may be blocked.
-    pub(crate) fn follow(&self) -> Result<Vec<NewMessage>, NothingFollows> {
+    fn follow(&self) -> Result<Vec<NewMessage>, Asked> {
         let (event, provider) = (&*self.event, &self.entry.provider);
         let dispatched = Dispatched {
             key: &event.key,
@@ -94,9 +80,9 @@ impl DryRun {
     }
 
     /// Runs them in a transaction that never stands.
-    async fn in_transaction(&self, handlers: &Handlers, seen: &RawEvent) -> Result<Handled, NothingFollows> {
+    async fn in_transaction(&self, handlers: &Handlers, seen: &RawEvent) -> Result<Handled, Asked> {
         let begun = self.parts.store.trial_begin().await;
-        let mut tx = begun.map_err(|error| NothingFollows::NotAsked(error.to_string()))?;
+        let mut tx = begun.map_err(|error| Asked::empty(WhatIfSaid::NotRun, error.to_string()))?;
         let handled = handled_in_tx(handlers, self.parts.handler_timeout, &mut tx, seen, self.is_stale).await;
         stop::to_end(tx.trial_ends()).await;
         Ok(handled)
@@ -140,6 +126,12 @@ struct Asked {
 impl Asked {
     fn empty(said: WhatIfSaid, why: impl Into<String>) -> Self {
         Self { planned: Vec::new(), said, why: Some(why.into()) }
+    }
+}
+
+impl From<HandlerError> for Asked {
+    fn from(error: HandlerError) -> Self {
+        Self::empty(kind_of(&error), error.to_string())
     }
 }
 
@@ -249,8 +241,7 @@ impl WhatIf {
         });
         match timeout(patience, running).await {
             Ok(Ok(Ok(planned))) => Asked { planned, said: WhatIfSaid::Handled, why: None },
-            Ok(Ok(Err(NothingFollows::NotAsked(why)))) => Asked::empty(WhatIfSaid::NotRun, why),
-            Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::empty(kind_of(&error), error.to_string()),
+            Ok(Ok(Err(nothing))) => nothing,
             Ok(Err(failed)) => {
                 let why = match failed.try_into_panic() {
                     Ok(panic) => panic_text(panic.as_ref()).to_owned(),
