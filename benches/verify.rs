@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use hmac::{Hmac, KeyInit, Mac};
+use hooklatch_receive::provider::Kind;
 use hooklatch_verify::{DevKeys, RawRequest, SignAt};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;

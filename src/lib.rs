@@ -45,7 +45,7 @@ mod tests;
 
 pub use app::{App, Background, Running};
 #[doc(inline)]
-pub use hooklatch_receive::{builtin::kind, provider::Provider};
+pub use hooklatch_receive::{kind::kind, provider::Provider};
 #[doc(inline)]
 pub use hooklatch_store::MigrationStep;
 
@@ -157,11 +157,11 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::app::App;
     #[doc(no_inline)]
-    pub use hooklatch_receive::builtin::kind;
-    #[doc(no_inline)]
     pub use hooklatch_receive::handler::{
         Effects, Envelope, Event, Handled, HandlerError, Headers, Message, Tx, Value, ignore, refuse,
     };
+    #[doc(no_inline)]
+    pub use hooklatch_receive::kind::kind;
     #[doc(no_inline)]
     pub use hooklatch_receive::provider::Provider;
 }

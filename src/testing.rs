@@ -54,7 +54,7 @@ use serde::de::DeserializeOwned;
 
 use hooklatch_core::types::Clock;
 use hooklatch_receive::handler::{Event, RawEvent};
-use hooklatch_receive::provider::{Provider, filled_sample};
+use hooklatch_receive::provider::{Kind, Provider, filled_sample};
 use hooklatch_verify::{DevKeys, SignAt};
 
 pub use crate::app::Trial;

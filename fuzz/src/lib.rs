@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use hooklatch::kind::prelude::*;
-use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, filled_sample};
 use hooklatch_receive::vectors::judge;
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::{Spec, Weakness};

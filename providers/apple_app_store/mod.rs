@@ -50,7 +50,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
 /// Reads JWS of one message: whose chain is known already is not asked for again.
 struct Reader<'a> {
     keys: &'a Keys,
-    known: Option<(Vec<Vec<u8>>, Vouched)>,
+    known: Option<(Vec<Vec<u8>>, CertificateChain)>,
 }
 
 impl<'a> Reader<'a> {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn vouched(&mut self, chain: Vec<Vec<u8>>) -> Result<Vouched, VerifyError> {
+    fn vouched(&mut self, chain: Vec<Vec<u8>>) -> Result<CertificateChain, VerifyError> {
         if let Some((known, vouched)) = &self.known
             && *known == chain
         {

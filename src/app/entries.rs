@@ -29,7 +29,7 @@ use hooklatch_receive::admit::{
     WhatIfParts,
 };
 use hooklatch_receive::fetch::Fetcher;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use hooklatch_store::{
     BulkRules, NODE_SEEN_EVERY, OperatorStore, ProgramMigrations, Routed, Store, TokenBook,

@@ -27,7 +27,7 @@ use hooklatch_operator::http::receiver::ReceiverState;
 use hooklatch_operator::http::{self, Limits, Listener, OriginRule, Routes, echo};
 use hooklatch_operator::load::dev_keys_of_folder;
 use hooklatch_receive::Receiver;
-use hooklatch_receive::provider::{ActiveProvider, Provider, curl};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, curl};
 use hooklatch_verify::{DevKeys, SignAt};
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
@@ -212,7 +212,7 @@ fn signed(
     let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
     let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
     let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
-    let verified = ours.believe(request).map_err(|_| {
+    let verified = ours.verify(request).map_err(|_| {
         let name = wanted.provider;
         format!(
             "This provider has secrets of its own, and does not believe the published one: download the body and sign it \

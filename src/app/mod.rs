@@ -34,7 +34,7 @@ use hooklatch_core::types::{Clock, Name};
 use hooklatch_operator::http::echo::EchoState;
 use hooklatch_operator::load::{self, Kinds, Loaded};
 use hooklatch_receive::admit::MemoryRoom;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_store::{MigrationStep, ProgramMigrations};
 
 /// A Hooklatch before it runs: a configuration, the kinds it may use, the program's own tables.

@@ -116,7 +116,7 @@ impl Background {
     ) -> IdempotencyLayer {
         let rules = RequestRules::new(self.store.clone(), self.clock.clone(), "app", Arc::new(principal));
         // A stop waits for everything that could admit events, which includes requests in progress.
-        IdempotencyLayer::of(rules.keeping(Arc::new(self.admitter.clone())))
+        IdempotencyLayer::from(rules.keeping(Arc::new(self.admitter.clone())))
     }
 
     /// Commits what waits, finishes or hands back what is being sent, closes the database. Stop the server that the

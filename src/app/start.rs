@@ -27,14 +27,14 @@ use hooklatch_core::stop::Stop;
 use hooklatch_operator::http::operator::{OperatorState, Readiness};
 use hooklatch_operator::service::Sockets;
 use hooklatch_outbox::traces::{SpanExporter, TraceOptions, Traces};
-use hooklatch_outbox::{Handover, NodeCalls, Outbox};
+use hooklatch_outbox::{NodeCalls, Outbox};
 use hooklatch_receive::admit::{
-    self, AdmitContext, AdmitTasks, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable,
+    self, AdmitContext, AdmitTasks, Planner, Providers, StartCall, UnderWay, Unreadable,
 };
 use hooklatch_receive::operations::OperationRunner;
 use hooklatch_receive::retention::{Pruner, delete_wholes};
 use hooklatch_receive::{Receiver, RequestNotes};
-use hooklatch_store::{InitialLease, LostTime, Store};
+use hooklatch_store::{LostTime, Store};
 
 /// What every part of the program needs.
 struct Startup {
@@ -58,16 +58,6 @@ struct Core {
     config: Current<Config>,
     providers: Providers,
     live: LiveGauges,
-}
-
-/// The outbox, as admission reserves slots in it.
-struct OutboxSlots(Handover);
-
-impl TakeSlot for OutboxSlots {
-    fn take_slot(&self, destination: &str) -> Option<(InitialLease, Box<dyn StartCall>)> {
-        let (lease, start) = self.0.take(destination)?;
-        Some((lease, Box::new(start)))
-    }
 }
 
 impl App {
@@ -278,7 +268,10 @@ impl App {
             lines,
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
             turns: Arc::new(Semaphore::new(store.handlers_n())),
-            slots: Box::new(OutboxSlots(handover)),
+            slots: Box::new(move |destination| {
+                let (lease, start) = handover.take(destination)?;
+                Some((lease, Box::new(start) as StartCall))
+            }),
             wake_outbox: Box::new(move || waker.wake()),
             under_way: UnderWay::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),

@@ -16,7 +16,7 @@ use super::running::Background;
 use hooklatch_contract::MessageFilter;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{self, Loaded, Settings};
-use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, dev_secret, dev_settings, filled_sample};
 use hooklatch_store::{Row, Store, Value};
 use hooklatch_verify::{DevKeys, SignAt};
 

@@ -20,7 +20,7 @@ use hooklatch_core::config::RetentionConfig;
 use hooklatch_core::figures::plural;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
-use hooklatch_receive::kinds::{judge_pairs, judge_vectors, without_pairs};
+use hooklatch_receive::kind::{judge_pairs, judge_vectors, without_pairs};
 use hooklatch_receive::provider::ActiveProvider;
 use hooklatch_receive::vectors::{Judged, Vector, judge, judge_one};
 use hooklatch_receive::{SavedRequest, judged, parse_saved};

@@ -2,6 +2,7 @@
 //! a report, as JSON or in words: what the database is, what is missing, what may be sent twice, what to do next. It acts
 //! only with `--yes`.
 
+use hooklatch_receive::provider::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;

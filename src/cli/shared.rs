@@ -17,7 +17,7 @@ use hooklatch_core::plain;
 use hooklatch_operator::load::Kinds;
 use hooklatch_operator::setup::{self, Opened};
 use hooklatch_outbox::{http_client, http_client_believing};
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 
 /// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
 #[derive(Debug, thiserror::Error)]

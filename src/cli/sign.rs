@@ -22,7 +22,7 @@ use hooklatch_contract::{ProviderView, TestEventOrder, TestEventView};
 use hooklatch_core::config::Secret;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools, unusable};
-use hooklatch_receive::provider::{ActiveProvider, Provider, curl, filled_sample, tamper};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, curl, filled_sample, tamper};
 use hooklatch_verify::spec::{EventMethod, Spec};
 use hooklatch_verify::{DevKeys, SignAt, Signed};
 

@@ -2,7 +2,7 @@
 
 use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch_core::types::{Name, TypePattern};
-use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::spec::Spec;
 use hooklatch_verify::{RawRequest, VerifyError};

@@ -1,7 +1,7 @@
 //! Answers that a kind computes: after the commit, the same for a new event and for a copy, and never without one.
 
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::{Hash, PublicKey, PublicScheme, Signed, Verified, decode_base64, hex_text, hmac};
 use serde_json::{Value, json};

@@ -210,7 +210,7 @@ async fn after_a_good_signature_what_has_no_id_is_dispatched_by_its_content_and_
     }
     let metrics = case.server.admin_text("/metrics").await;
     assert!(metrics.contains("hooklatch_unidentified_total{provider=\"stripe\"} 8"), "{metrics}");
-    assert!(case.server.log().contains("an event goes by its content"), "{}", case.server.log());
+    assert!(case.server.log().contains("an event is identified by its content"), "{}", case.server.log());
     let mut case = case;
     case.server.kill();
     let rows = crate::store::all_events(&case.database.store().await).await;

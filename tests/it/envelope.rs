@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hooklatch::prelude::*;
 use hooklatch::testing::Trial;
-use hooklatch_receive::provider::filled_sample;
+use hooklatch_receive::provider::{Kind, filled_sample};
 use hooklatch_receive::providers::builtin;
 use serde_json::{Value as Json, json};
 

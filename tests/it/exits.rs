@@ -57,6 +57,13 @@ const EXITS: &[Exit] = &[
         trace: Trace::Rejection,
     },
     Exit {
+        problem: "METHOD",
+        sent: Sent::Raw("GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n"),
+        status: 405,
+        counted: ("stripe", "none", "method_not_allowed", Some("no")),
+        trace: Trace::Log,
+    },
+    Exit {
         problem: "OTHER_METHOD",
         sent: Sent::Raw("DELETE /webhooks/shop/key HTTP/1.1\r\nhost: a\r\n\r\n"),
         status: 405,
@@ -370,6 +377,65 @@ fn counted(metrics: &str) -> BTreeMap<String, u64> {
             Some((series.to_owned(), n.parse().ok()?))
         })
         .collect()
+}
+
+#[tokio::test]
+async fn a_get_or_head_without_a_signature_to_a_post_only_provider_is_no_rejection() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let server = Server::start(
+        &database.url,
+        "[providers.mangopay]\nsecrets = [\"mangopay-token-0123456789\"]\n\
+         [providers.meta]\nsecrets = [\"meta-secret-0123456789abcdef\"]\n\
+         settings.verify_token = \"meta-verify-token-0123456789\"\n\
+         [providers.midtrans]\nsecrets = [\"midtrans-secret-0123456789\"]\n",
+    )
+    .await;
+    let client = client();
+    let check = async |method: &str, provider: &str, signature: Option<&str>, want: (u16, &str)| {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = client.request(method.clone(), server.url(&format!("/webhooks/{provider}")));
+        if let Some(signature) = signature {
+            request = request.header("stripe-signature", signature);
+        }
+        let response = request.send().await.unwrap();
+        let allow = response.headers().get("allow").map_or("", |value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), allow), want, "{method} {provider}");
+    };
+    // Opened in a browser, or by a monitor: no event was lost, whether or not the kind signs in a header.
+    for provider in ["stripe", "midtrans"] {
+        check("GET", provider, None, (405, "POST")).await;
+        check("HEAD", provider, None, (405, "POST")).await;
+    }
+    // A redirect made a GET of a signed event; a method that no browser uses.
+    check("GET", "stripe", Some("t=1,v1=00"), (405, "POST")).await;
+    check("PUT", "stripe", None, (405, "POST")).await;
+    // Events or handshakes that are GETs, but wrong; a method that is neither.
+    check("GET", "mangopay", None, (401, "")).await;
+    check("HEAD", "mangopay", None, (405, "GET")).await;
+    check("GET", "meta", None, (405, "POST")).await;
+    check("HEAD", "meta", None, (405, "POST")).await;
+    let mut noted = Vec::new();
+    let rows = "SELECT provider || ' ' || reason FROM rejected_requests ORDER BY provider, reason";
+    let wanted = [
+        "mangopay malformed",
+        "mangopay method_not_allowed",
+        "meta method_not_allowed",
+        "stripe method_not_allowed",
+        "stripe method_not_allowed",
+    ];
+    let all = async || {
+        noted = database.texts(rows).await;
+        noted.len() >= wanted.len()
+    };
+    until("those are recorded", Duration::from_secs(20), || server.log(), all).await;
+    assert_eq!(noted, wanted, "and the others are not: each provider's are written in their order");
+    let metrics = server.admin_text("/metrics").await;
+    assert!(!metrics.contains("hooklatch_rejected_total{provider=\"stripe\""), "{metrics}");
+    assert!(
+        metrics.contains("hooklatch_requests_total{provider=\"midtrans\",outcome=\"none\"} 2"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("reason=\"method_not_allowed\",signed=\"yes\"} 2"), "{metrics}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch_core::mistakes::Mistake;
 use hooklatch_core::types::Name;
-use hooklatch_receive::provider::{Provider, dev_secret};
+use hooklatch_receive::provider::{Kind, Provider, dev_secret};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::spec::{Scheme, SecretFormat, SettingForm, Spec};
 

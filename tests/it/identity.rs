@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hooklatch_core::types::{EventState, IncomingEvent, Name};
 use hooklatch_receive::pairs::{Met, Pair};
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_store::{Latched, Store};
 use hooklatch_verify::spec::Source;

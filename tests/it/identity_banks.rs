@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hooklatch_core::config::AgeConfig;
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::{RawRequest, Signed};
 

@@ -2,7 +2,7 @@
 
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::{IncomingEvent, OnConflict};
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::Vector;
 use hooklatch_verify::{Form, SignAt, Signed, form_with};

@@ -1,7 +1,7 @@
 //! Requests forged out of one genuine request of a software service: none is an event of its own. And genuine ones
 //! that look alike: each is.
 
-use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::provider::{ActiveProvider, Kind};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::{SignAt, Signed};
 

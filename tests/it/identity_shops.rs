@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::{DevKeys, Hash, RawRequest, SignAt, base64_text, digest, hex_text, hmac};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};

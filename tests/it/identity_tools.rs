@@ -1,7 +1,7 @@
 //! Identity of events of code, chat and mail senders: genuine requests, and variations of a captured one.
 
 use hooklatch_core::config::{KindSettings, Secret};
-use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::provider::{ActiveProvider, Kind};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::{SignAt, Signed};
 

@@ -2,7 +2,7 @@
 
 use hooklatch_core::types::{IncomingEvent, OnConflict};
 use hooklatch_receive::pairs::Pair;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::RawRequest;
 use serde_json::{Value, json};

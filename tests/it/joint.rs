@@ -10,7 +10,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::RawRequest;
 use hooklatch_verify::spec::Weakness;

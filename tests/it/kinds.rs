@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hooklatch_core::config::{KindSettings, Secret};
-use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::spec::Weakness;
 use hooklatch_verify::{KeySource, SignAt, Signed};

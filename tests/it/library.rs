@@ -4,6 +4,7 @@ use hooklatch::prelude::*;
 use hooklatch::testing::Trial;
 
 use crate::process::SECRET;
+use hooklatch_receive::provider::Kind;
 
 /// The words of an app that cannot be loaded or started with `kinds`.
 async fn refused(kinds: Vec<Provider>, kind: &str) -> String {

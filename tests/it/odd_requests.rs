@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header};
 use crate::providers::vectors_of;
+use hooklatch_receive::provider::Kind;
 
 on_both!(an_odd_id_has_the_same_answer_on_both_databases);
 

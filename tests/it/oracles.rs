@@ -1,6 +1,6 @@
 //! Signing oracles: a handshake answers without authentication, so no answer may be the valid signature of a body.
 
-use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::spec::{LayoutSlot, Piece};
 

@@ -3,7 +3,7 @@
 
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::{IncomingEvent, OnConflict};
-use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::provider::{ActiveProvider, Kind};
 use hooklatch_verify::{Hash, Signed, base64_text, digest, form_with, hex_text};
 use serde_json::{Value, json};
 

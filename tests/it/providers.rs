@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::{Vector, judge};
 use hooklatch_verify::spec::Scheme;

@@ -2,7 +2,7 @@
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::types::IncomingEvent;
-use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::Vector;
 use hooklatch_verify::Signed;

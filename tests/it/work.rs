@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::provider::{ActiveProvider, Kind};
 use hooklatch_receive::providers::builtin;
 
 use crate::providers::{NOW_S, dev, request};

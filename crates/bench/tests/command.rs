@@ -11,6 +11,7 @@ use axum::Router;
 use bytes::Bytes;
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::types::Clock;
+use hooklatch_receive::provider::Kind;
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::RawRequest;
 use http::{HeaderMap, Method, StatusCode};

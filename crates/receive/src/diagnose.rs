@@ -16,12 +16,6 @@ pub struct Diagnosis {
     pub detail: String,
 }
 
-/// Result of trying another secret, body or URL.
-struct Finding {
-    reason: &'static str,
-    detail: String,
-}
-
 impl Diagnosis {
     /// The reason that the verification itself gives.
     pub fn plain(why: &VerifyError) -> Self {
@@ -46,12 +40,13 @@ pub(crate) fn diagnose<'a>(
         _ => None,
     };
     match found {
-        Some(Finding { reason, detail }) => {
-            Diagnosis { reason, detail: format!("{}; {detail}", plain.detail) }
-        }
+        Some((reason, detail)) => Diagnosis { reason, detail: format!("{}; {detail}", plain.detail) },
         None => plain,
     }
 }
+
+/// The reason that trying another secret, body or URL finds, and a sentence about it.
+type Finding = (&'static str, String);
 
 fn at_its_own_time(
     provider: &ActiveProvider,
@@ -76,7 +71,7 @@ fn with_another_secret<'a>(
 ) -> Option<Finding> {
     let other = others.find(|other| other.verify(request.clone()).is_ok())?;
     let detail = format!("it matches the secret of provider `{}`", other.name());
-    Some(Finding { reason: "other_secret", detail })
+    Some(("other_secret", detail))
 }
 
 fn with_another_body(provider: &ActiveProvider, request: &RawRequest) -> Option<Finding> {
@@ -100,7 +95,7 @@ fn with_another_body(provider: &ActiveProvider, request: &RawRequest) -> Option<
         let variant = variant.filter(|variant| variant.as_slice() != body)?;
         provider.verify(RawRequest { body: variant.into(), ..request.clone() }).ok()?;
         let detail = format!("the body {how} is what was signed: something rewrote it on the way");
-        Some(Finding { reason: "rewritten_body", detail })
+        Some(("rewritten_body", detail))
     })
 }
 
@@ -118,7 +113,7 @@ fn under_another_url(provider: &ActiveProvider, request: &RawRequest) -> Option<
     [swapped, slashed, bare].into_iter().flatten().find_map(|url| {
         provider.verify(RawRequest { url: url.clone(), ..request.clone() }).ok()?;
         let detail = format!("it was signed for {url}: see `server.public_url`");
-        Some(Finding { reason: "other_url", detail })
+        Some(("other_url", detail))
     })
 }
 

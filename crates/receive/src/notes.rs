@@ -12,15 +12,15 @@ use std::time::Duration;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::copies::CopyCounts;
-use super::diagnose::{Diagnosis, diagnose};
-use super::unread::Arrival;
 use crate::admit::{ProviderEntry, ProviderTable};
+use crate::counts::CopyCounts;
+use crate::diagnose::{Diagnosis, diagnose};
+use crate::unread::Arrival;
 use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
 use hooklatch_store::{PairingSecret, Rejection, SecretUse, Store};
-use hooklatch_verify::{Hash, Unbelieved, digest, failed_at, hex_text, hmac};
+use hooklatch_verify::{Hash, RejectedRequest, digest, failed_at, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
 const NOTES_N_MAX: usize = 16;
@@ -109,7 +109,7 @@ impl RequestNotes {
         }
     }
 
-    /// The same with other providers and other secrets. What is noted already is written all the same.
+    /// Notes for other providers and secrets; what is noted already is still written.
     pub fn reloaded(&self, entries: Arc<ProviderTable>) -> Self {
         let uses = Arc::new(uses(&entries, &self.installation_id));
         self.all_uses.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&uses));
@@ -117,7 +117,7 @@ impl RequestNotes {
     }
 
     /// A request was believed by this secret. Returns its fingerprint as a number.
-    pub fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) -> Option<i64> {
+    pub(crate) fn matched(&self, provider: &Name, secret_n: usize, now_ms: UnixMs) -> Option<i64> {
         let one = self.uses.get(provider).and_then(|uses| uses.get(secret_n))?;
         one.matched_n.fetch_add(1, Ordering::Relaxed);
         one.last_matched_at_ms.fetch_max(now_ms, Ordering::Relaxed);
@@ -125,18 +125,18 @@ impl RequestNotes {
     }
 
     /// Keeps the newest secret that a sender sent while its provider is pairing.
-    pub fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
+    pub(crate) fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
         let taught =
             PairingSecret { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
         self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
         if let Some(left_out_n) = self.lines.may_write(provider, "taught") {
-            info!(provider.name = %provider, left_out_n, "a sender taught us a secret: `hooklatch taught` shows it, once");
+            info!(provider.name = %provider, left_out_n, "a sender sent a secret while its provider was pairing: `hooklatch taught` shows it, once");
         }
     }
 
     /// Looks into a request that was not believed, if there is time, and notes it. Returns why it was refused.
-    pub fn refused(&self, entry: &ProviderEntry, unbelieved: &Unbelieved, arrival: Arrival) -> Diagnosis {
-        let Unbelieved { why, request } = unbelieved;
+    pub fn refused(&self, entry: &ProviderEntry, rejected: &RejectedRequest, arrival: Arrival) -> Diagnosis {
+        let RejectedRequest { why, request } = rejected;
         let provider = &entry.provider;
         let is_same_kind = |other: &&Arc<ProviderEntry>| {
             other.provider.name() != provider.name() && other.provider.spec().kind == provider.spec().kind

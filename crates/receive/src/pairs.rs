@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::provider::{ActiveProvider, Provider, filled_sample};
+use crate::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_core::json;
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_verify::{Form, RawRequest, SignAt, Signed, form_with};
@@ -51,12 +51,7 @@ pub enum Met {
 
 impl std::fmt::Display for Met {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Two => "two",
-            Self::Conflict => "conflict",
-            Self::Replayed => "replayed",
-            Self::Copy => "copy",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 

@@ -6,26 +6,50 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-use super::answer::SenderAnswer;
-use super::believe::{answer, read, verified, verified_and_confirmed};
-use super::counts::{RequestCounts, RequestEnd, count_unconfirmed};
-use super::diagnose::Diagnosis;
-use super::error::ReceiveError;
-use super::heavy::Heavy;
-use super::notes::{Noted, RequestNotes};
-use super::refusing::RefusingSince;
-use super::signed_times::SignedTimes;
-use super::unknown_paths::UnknownPaths;
-use super::unread::Arrival;
-use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry, ProviderTable};
-use crate::provider::ActiveProvider;
+
+use crate::answer::{
+    RECEIPT_LOOKS_N, SenderAnswer, caller_answer, caller_refusal, is_batch, no_receipt, render_receipt,
+};
+use crate::counts::{RefusingSince, RequestCounts, RequestEnd, SignedTimes, count_unconfirmed};
+use crate::diagnose::Diagnosis;
+use crate::fetch::FetchError;
+use crate::notes::{Noted, RequestNotes};
+use crate::unread::{Arrival, UnknownPaths};
+use crate::verification::{Heavy, answer, read, verified, verified_and_confirmed};
 use hooklatch_contract::UnknownPathView;
 use hooklatch_core::current::Current;
 use hooklatch_core::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use hooklatch_outbox::traces::{AdmittedRequest, Traces};
 use hooklatch_store::{ActivityCounts, ActivitySubject, Store};
-use hooklatch_verify::{RawRequest, Unbelieved};
+use hooklatch_verify::{RawRequest, RejectedRequest};
+
+/// The reason why a request was not admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The request is not believed.
+    #[error("not believed: {0}")]
+    Verify(#[from] Box<RejectedRequest>),
+    /// It cannot be decided: the sender's own keys are out of reach, and it may send it again.
+    #[error(transparent)]
+    Keys(#[from] FetchError),
+    /// Believed, but not admitted; the sender may send it again.
+    #[error(transparent)]
+    Admit(#[from] AdmitError),
+}
+
+impl ReceiveError {
+    /// The reason as one word for metrics and log lines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Verify(_) => "rejected",
+            Self::Keys(_) => "keys_unavailable",
+            Self::Admit(AdmitError::Saturated) => "saturated",
+            Self::Admit(AdmitError::Unavailable(_)) => "unavailable",
+            Self::Admit(AdmitError::Rejected(_)) => "handler_failed",
+        }
+    }
+}
 
 /// The configured providers, each with its counters.
 type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, Arc<RequestCounts>, Arc<SignedTimes>)>;
@@ -52,7 +76,7 @@ pub struct Receiver {
 #[derive(Clone)]
 pub struct CountedRequests {
     entries: Current<CountedEntries>,
-    pub refusing: Arc<RefusingSince>,
+    pub(crate) refusing: Arc<RefusingSince>,
     pub unknown_paths: Arc<UnknownPaths>,
 }
 
@@ -63,7 +87,7 @@ impl CountedRequests {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
             let (counts, times) = match before.get(name) {
                 Some((_, counts, times)) => (Arc::clone(counts), Arc::clone(times)),
-                None => (Arc::new(RequestCounts::new()), Arc::new(SignedTimes::new())),
+                None => Default::default(),
             };
             (name.clone(), (Arc::clone(entry), counts, times))
         };
@@ -104,19 +128,6 @@ impl CountedRequests {
     }
 }
 
-/// What is counted of an event once it was accepted.
-struct Sort {
-    is_taken: bool,
-    is_unconfirmed: bool,
-}
-
-impl Sort {
-    fn of(event: &IncomingEvent, provider: &ActiveProvider) -> Self {
-        let is_taken = !event.is_undispatched && provider.handlers().wants(&event.event_type);
-        Self { is_taken, is_unconfirmed: event.is_unconfirmed() }
-    }
-}
-
 impl Receiver {
     /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub fn new(
@@ -130,13 +141,13 @@ impl Receiver {
         let counted =
             CountedRequests { entries: Current::default(), refusing: Arc::default(), unknown_paths };
         let entries = counted.count_for(entries);
-        let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
+        let looks = Arc::new(Semaphore::new(RECEIPT_LOOKS_N));
         let (heavy, traces) = (Heavy::new(), Traces::default());
-        let others = Arc::new((hooklatch_core::types::no_provider(), RequestCounts::new()));
+        let others = Arc::new((hooklatch_core::types::no_provider(), RequestCounts::default()));
         Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
     }
 
-    /// The same for other providers: what was counted so far of those that stay goes on.
+    /// A receiver for other providers, which goes on counting for those that stay.
     #[must_use]
     pub fn reloaded(&self, entries: &Arc<ProviderTable>) -> Self {
         self.admitter.share_by(entries.len());
@@ -168,7 +179,7 @@ impl Receiver {
     }
 
     /// The name of the provider in metrics and log lines.
-    pub fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
+    pub(crate) fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
         entry.map_or(&self.others.0, |entry| entry.provider.name())
     }
 
@@ -208,19 +219,19 @@ impl Receiver {
         let verified = verified(&self.heavy, entry, request).await?;
         let provider = entry.provider.name();
         self.notes.matched(provider, verified.secret_n(), verified.request().received_at_ms);
-        let Some(rules) = entry.caller else { return Ok(receipt::unknown()) };
+        let Some(rules) = entry.caller else { return Ok(no_receipt()) };
         // A signature is for its own key alone.
         if verified.signed_id().is_some_and(|signed| signed != key) {
-            return Ok(receipt::unknown());
+            return Ok(no_receipt());
         }
-        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(receipt::unknown()) };
+        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(no_receipt()) };
         let key = EventKey { provider: provider.clone(), event_id: key.to_string() };
         let found = match self.looks.acquire().await {
             Ok(_place) => self.store.event_receipt(&key).await,
             Err(closed) => return Err(AdmitError::Unavailable(closed.to_string()).into()),
         };
         let found = found.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
-        Ok(found.map_or_else(receipt::unknown, |found| receipt::render(&found, rules.kept_ms)))
+        Ok(found.map_or_else(no_receipt, |found| render_receipt(&found, rules.kept_ms)))
     }
 
     /// Writes the log line about a request, and counts its end.
@@ -239,8 +250,8 @@ impl Receiver {
                 RequestEnd::Refused
             }
             Ok(answer) => RequestEnd::of(answer.outcome),
-            Err(ReceiveError::Verify(unbelieved)) => {
-                let found = self.looked_into(entry, unbelieved, arrival).await;
+            Err(ReceiveError::Verify(rejected)) => {
+                let found = self.looked_into(entry, rejected, arrival).await;
                 if let Some(left_out_n) = self.may_write(Some(entry), found.reason) {
                     info!(provider.name = %name, reason = found.reason, detail = found.detail, client.address = arrival.client(), %request_id, left_out_n, "rejected a request");
                 }
@@ -288,7 +299,7 @@ impl Receiver {
         self.notes.lines.may_write(self.name_of(entry), word)
     }
 
-    /// The same of a request that was believed. What is new has its line, beside its row; the rest a stranger who has
+    /// The number of left out lines of a verified request. What is new has its line, beside its row; the rest a stranger who has
     /// seen one request can send without end.
     fn may_log(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
@@ -350,7 +361,7 @@ impl Receiver {
         for event in &mut events {
             event.secret = secret;
         }
-        if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
+        if let Some(refused) = entry.caller.and_then(|_| caller_refusal(&verified, &events)) {
             if let Some(left_out_n) = self.may_write(Some(entry), "refused") {
                 info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
             }
@@ -365,33 +376,36 @@ impl Receiver {
         }
         self.record_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
+        let is_taken =
+            |event: &IncomingEvent| !event.is_undispatched && provider.handlers().wants(&event.event_type);
+        let sorts: Vec<(bool, bool)> =
+            events.iter().map(|event| (is_taken(event), event.is_unconfirmed())).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
         self.count_sorts(provider.name(), &sorts, &admitted);
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
-            Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
+            Some(rules) => caller_answer(provider.name(), rules, is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
         };
         self.log_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
-                (provider.name().clone(), Some(answer.http_status()), Some(event_type));
+                (provider.name().clone(), Some(answer.status), Some(event_type));
             trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
         }
         Ok(answer)
     }
 
-    /// Counts what was accepted: taken or not, and what its kind could not confirm.
-    fn count_sorts(&self, provider: &Name, sorts: &[Sort], admitted: &AdmittedEvents) {
+    /// Counts what was accepted: whether anything takes it, and whether its kind could not confirm it.
+    fn count_sorts(&self, provider: &Name, sorts: &[(bool, bool)], admitted: &AdmittedEvents) {
         let Some((_, counts, _)) = self.entries.get(provider) else { return };
-        let ends = admitted.events.iter().map(|(_, outcome)| *outcome).zip(sorts);
-        let accepted: Vec<&Sort> =
-            ends.filter(|(outcome, _)| *outcome == Outcome::Accepted).map(|(_, sort)| sort).collect();
-        let taken_n = accepted.iter().filter(|sort| sort.is_taken).count();
+        let all = admitted.events.iter().zip(sorts);
+        let accepted: Vec<(bool, bool)> =
+            all.filter(|((_, outcome), _)| *outcome == Outcome::Accepted).map(|(_, sort)| *sort).collect();
+        let taken_n = accepted.iter().filter(|(is_taken, _)| *is_taken).count();
         counts.count_taken(provider, (taken_n, accepted.len() - taken_n));
-        count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
+        count_unconfirmed(provider, accepted.iter().filter(|(_, is_unconfirmed)| *is_unconfirmed).count());
     }
 
     /// Logs what became of a request, as often as lines may be written.
@@ -446,7 +460,7 @@ impl Receiver {
                     event.kind = event.event_type,
                     reason = why,
                     left_out_n,
-                    "an event goes by its content: nothing that its kind tells events apart by is there"
+                    "an event is identified by its content: it has nothing by which its kind identifies events"
                 );
             }
         }
@@ -455,12 +469,12 @@ impl Receiver {
     async fn looked_into(
         &self,
         entry: &Arc<ProviderEntry>,
-        unbelieved: &Unbelieved,
+        rejected: &RejectedRequest,
         arrival: Arrival,
     ) -> Diagnosis {
-        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
-        let bytes_n = unbelieved.request.body.len();
+        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), rejected.clone());
+        let bytes_n = rejected.request.body.len();
         let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
-        found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
+        found.unwrap_or_else(|| Diagnosis::plain(&rejected.why))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::admit::{AdmitError, Admitter, MemoryRoom, ProviderEntry, ProviderTable};
-use crate::provider::{Provider, filled_sample};
+use crate::provider::{Kind, Provider, filled_sample};
 use hooklatch_contract::TestEventOrder;
 use hooklatch_core::types::{IncomingEvent, Name, UnixMs};
 use hooklatch_verify::SignAt;

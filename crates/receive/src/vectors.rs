@@ -9,8 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::provider::{ActiveProvider, Provider, dev_secret};
+use crate::provider::{ActiveProvider, Kind, Provider, dev_secret};
 use hooklatch_core::config::{KindSettings, Secret};
+use hooklatch_verify::spec::AnswerSpec;
 use hooklatch_verify::{RawRequest, Reply, failed_at};
 
 /// One signed request with its verdict. Fields that only describe it (`note`, `origin`, …) are passed over.
@@ -38,7 +39,7 @@ pub struct Vector {
     /// The body, when it is text.
     pub body: Option<String>,
     /// The body as base64, when it is not text.
-    pub body_base64: Option<String>,
+    pub(crate) body_base64: Option<String>,
     /// Unix seconds at which it is judged.
     pub now: i64,
     /// The right verdict: `valid` or `invalid`.
@@ -115,12 +116,9 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
             match (provider.challenge(&verified), provider.answer(&verified)) {
                 (Some(reply), _) => answered(vector, &why, &reply),
                 (None, Some(own)) => {
-                    let (body, content_type) = (own.body.clone(), own.content_type.clone());
-                    answered(
-                        vector,
-                        &why,
-                        &Reply { status: own.status, headers: Vec::new(), body, content_type, taught: None },
-                    )
+                    let AnswerSpec { status, body, content_type, .. } = own.into_owned();
+                    let reply = Reply { status, headers: Vec::new(), body, content_type, taught: None };
+                    answered(vector, &why, &reply)
                 }
                 (None, None) => ("valid", "ok", why),
             }

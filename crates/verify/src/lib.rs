@@ -43,11 +43,11 @@ pub use handshake::{Reply, reply};
 pub use jws::{Jws, jws_chained, jws_detached, jws_hs256, jws_signed};
 pub use keys::{KeySource, Keys, KeysExt};
 pub use private::{DevKeys, SigningKey, is_published};
-pub use public::{Certificate, PublicKey, PublicScheme, Vouched, vouched};
+pub use public::{Certificate, CertificateChain, PublicKey, PublicScheme, vouched};
 pub use request::{
     HEADER_BYTES_MAX, RawRequest, deciding_header, path_and_query, query_value, with_query_as_body,
 };
 pub use schemes::standard_webhooks;
 pub use sign::{SignAt, Signed, sign, unsigned};
 pub use time::{check_timestamp, happened_ms, rfc3339_ms, rfc3339_text};
-pub use verified::{Believed, BelievedExt, Unbelieved, Unverified, Verified, VerifyFn, verify};
+pub use verified::{Believed, BelievedExt, RejectedRequest, Unverified, Verified, VerifyFn, verify};

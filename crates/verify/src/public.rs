@@ -247,7 +247,7 @@ const CERTIFICATE_BYTES_MAX: usize = 8_192;
 
 /// The key of a certificate that a root vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vouched {
+pub struct CertificateChain {
     /// The key that is vouched for.
     pub key: PublicKey,
     /// First moment at which every certificate is valid, the root's included. Unix seconds.
@@ -256,7 +256,7 @@ pub struct Vouched {
     pub until_s: i64,
 }
 
-impl Vouched {
+impl CertificateChain {
     /// True when every certificate was valid at this time, or `skew_s` before or after.
     pub fn is_valid_at(&self, at_s: i64, skew_s: i64) -> bool {
         (self.from_s.saturating_sub(skew_s)..=self.until_s.saturating_add(skew_s)).contains(&at_s)
@@ -267,7 +267,7 @@ impl Vouched {
 /// the last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
 /// extension that its authority gives to certificates of that purpose alone: there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not
 /// looked at.
-pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched, &'static str> {
+pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<CertificateChain, &'static str> {
     let chain = chain.get(..marks.len()).ok_or("the chain is too short")?;
     let chain: Vec<X509Certificate<'_>> =
         chain.iter().map(|der| parsed(der)).collect::<Option<_>>().ok_or("a certificate cannot be read")?;
@@ -292,7 +292,7 @@ pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched
         return Err("a certificate was not issued by the next");
     }
     let validities = || chain.iter().chain([root]).map(|one| one.validity());
-    Ok(Vouched {
+    Ok(CertificateChain {
         key: PublicKey::of_parsed(leaf.public_key()).ok_or("the key of the certificate cannot be read")?,
         from_s: validities().map(|one| one.not_before.timestamp()).max().unwrap_or(i64::MAX),
         until_s: validities().map(|one| one.not_after.timestamp()).min().unwrap_or(i64::MIN),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn judged(chain: &[&str], root: &str) -> Result<Vouched, &'static str> {
+    fn judged(chain: &[&str], root: &str) -> Result<CertificateChain, &'static str> {
         let chain: Vec<Vec<u8>> = chain.iter().map(|text| der(text)).collect();
         vouched(&chain, &format!("-----BEGIN CERTIFICATE-----\n{root}\n-----END CERTIFICATE-----\n"), &MARKS)
     }

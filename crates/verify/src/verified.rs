@@ -107,10 +107,10 @@ impl Verified {
     }
 
     /// Refuses the request if by `[whose]` of the kind the event is not of one of the operator's accounts.
-    pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
+    pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<RejectedRequest>> {
         match check_account(whose, keys, &self.request) {
             Ok(()) => Ok(self),
-            Err(why) => Err(Box::new(Unbelieved { why, request: self.request })),
+            Err(why) => Err(Box::new(RejectedRequest { why, request: self.request })),
         }
     }
 
@@ -157,16 +157,16 @@ pub enum Unverified {
 /// A request that failed verification, and why. Its `Debug` shows the reason alone: the request may hold anything.
 #[derive(Clone, thiserror::Error)]
 #[error("{why}")]
-pub struct Unbelieved {
+pub struct RejectedRequest {
     /// The reason why the request failed verification.
     pub why: VerifyError,
     /// The request as received.
     pub request: RawRequest,
 }
 
-impl std::fmt::Debug for Unbelieved {
+impl std::fmt::Debug for RejectedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unbelieved").field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("RejectedRequest").field("why", &self.why).finish_non_exhaustive()
     }
 }
 
@@ -177,10 +177,10 @@ pub fn verify(
     keys: &Keys,
     unverified: Unverified,
     request: RawRequest,
-) -> Result<Verified, Box<Unbelieved>> {
+) -> Result<Verified, Box<RejectedRequest>> {
     match believed(spec, code, keys, unverified, &request) {
         Ok(believed) => Ok(Verified { request, believed }),
-        Err(why) => Err(Box::new(Unbelieved { why, request })),
+        Err(why) => Err(Box::new(RejectedRequest { why, request })),
     }
 }
 

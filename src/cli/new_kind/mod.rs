@@ -14,7 +14,7 @@ use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::Name;
 use hooklatch_operator::load::Kinds;
 use hooklatch_receive::provider::{
-    ActiveProvider, Provider, dev_secret, dev_settings, filled_sample, tamper,
+    ActiveProvider, Kind, Provider, dev_secret, dev_settings, filled_sample, tamper,
 };
 use hooklatch_receive::vectors::{Judged, Vector, judge_one};
 use hooklatch_verify::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};
@@ -63,7 +63,7 @@ fn write(folder: &Path, name: &str) -> anyhow::Result<()> {
     // Some proxies drop headers with an underscore.
     let spec = SPEC.replace("{NAME}", name).replace("{STEM}", &name.replace('_', "-"));
     let samples = TYPES.map(|one| (one.to_owned(), SAMPLE.replace("{TYPE}", one)));
-    let kind = Provider::read(Spec::parse(&spec)?, samples.to_vec());
+    let kind = Provider::from_spec(&spec).with_samples(samples.to_vec());
     let vectors = kind_vectors(&kind, None, &DevKeys::default())?;
     let mut files = vec![
         ("provider.toml".to_owned(), spec),

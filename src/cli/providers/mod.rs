@@ -22,7 +22,7 @@ use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};
 use hooklatch_core::figures::grouped;
 use hooklatch_core::times::{ago, format_moment};
 use hooklatch_operator::load::Kinds;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_verify::spec::words;
 use hooklatch_verify::spec::{SettingSpec, Spec, Weakness};
 

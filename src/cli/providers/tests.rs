@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::check::{sent_again, when_asked};
 use hooklatch_core::figures::grouped;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_verify::spec::words::{
     confidence, identities, left_open, payload, places, scheme_name, search_places, signed_by, span, whose,
 };

@@ -10,7 +10,7 @@ use std::path::Path;
 use hooklatch_core::config::{AgeConfig, Config, ConfigProblem, OnHandlerError, Secret, UnknownPolicy};
 use hooklatch_core::types::{Name, OnConflict, TypePattern};
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
-use hooklatch_receive::provider::{Provider, dev_secret};
+use hooklatch_receive::provider::{Kind, Provider, dev_secret};
 use hooklatch_verify::DevKeys;
 
 /// A kind: `more` keys of its file, those of its signature, and its settings.

@@ -13,6 +13,7 @@ use crate::database::{Database, on_both};
 use crate::process::until;
 use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
+use hooklatch_receive::provider::Kind;
 
 on_both!(
     a_call_carries_its_key_and_the_events_own_bytes,

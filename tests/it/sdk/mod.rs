@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, filled_sample};
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::Vector;
 use hooklatch_verify::{DevKeys, SignAt};

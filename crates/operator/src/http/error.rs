@@ -404,7 +404,7 @@ fn json_text(body: &Value) -> String {
 mod tests {
     use super::*;
     use hooklatch_receive::fetch::FetchError;
-    use hooklatch_verify::{RawRequest, Unbelieved, VerifyError};
+    use hooklatch_verify::{RawRequest, RejectedRequest, VerifyError};
 
     #[test]
     fn every_error_has_its_documented_status() {
@@ -421,7 +421,7 @@ mod tests {
             received_at_ms: 0,
         };
         let why = VerifyError::Mismatch { keys_n: 1 };
-        check(&Box::new(Unbelieved { why, request }).into(), 401, None);
+        check(&Box::new(RejectedRequest { why, request }).into(), 401, None);
         check(&FetchError::Away("x".to_owned()).into(), 503, Some(5));
         check(&AdmitError::Saturated.into(), 503, Some(1));
         check(&AdmitError::Unavailable("x".to_owned()).into(), 503, Some(5));

@@ -74,7 +74,7 @@ pub struct OperatorState {
 /// `no-store`, and is not kept.
 pub fn once(store: Store, clock: Clock) -> IdempotencyLayer {
     let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
-    IdempotencyLayer::of(RequestRules::new(store, clock, "operator", Arc::new(actor)))
+    IdempotencyLayer::from(RequestRules::new(store, clock, "operator", Arc::new(actor)))
 }
 
 /// The operator's routes, with those of `api` under `/v1`; all else is for `console`.

@@ -489,11 +489,7 @@ async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
 }
 
 fn response(answer: SenderAnswer) -> Response {
-    let status = if answer.is_conflict_told {
-        StatusCode::CONFLICT
-    } else {
-        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK)
-    };
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = status;
     let headers = response.headers_mut();

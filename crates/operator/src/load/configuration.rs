@@ -25,8 +25,8 @@ use hooklatch_core::config::{
 };
 use hooklatch_core::types::Name;
 use hooklatch_outbox::parse_destination;
-use hooklatch_receive::kinds::{self, TakenNames};
-use hooklatch_receive::provider::{ActiveProvider, KindError, Provider, published_mistakes};
+use hooklatch_receive::kind::{TakenNames, read_folder};
+use hooklatch_receive::provider::{ActiveProvider, Kind, KindError, Provider, published_mistakes};
 use hooklatch_verify::spec::Spec;
 
 /// The kinds there are, and what is wrong with those that cannot be used.
@@ -70,7 +70,7 @@ pub fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     let names = |kinds: &[Provider]| kinds.iter().map(|kind| kind.kind().to_owned()).collect::<Vec<_>>();
     let folder = kinds_folder(settings);
     let taken = TakenNames { builtin: &names(&all), own: &names(&own) };
-    let found = folder.as_ref().map(|folder| kinds::read(folder, &taken)).unwrap_or_default();
+    let found = folder.as_ref().map(|folder| read_folder(folder, &taken)).unwrap_or_default();
     let twice = named_twice(&own);
     all.extend(own);
     all.retain(|kind| found.kinds.iter().all(|one| one.kind() != kind.kind()));

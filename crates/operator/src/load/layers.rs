@@ -22,7 +22,7 @@ use super::sections::reachable;
 use hooklatch_core::config::{
     Checker, ConfigProblem, DEFAULTS_ORIGIN, DEV_TOKEN, ENV_PREFIX, Environment, is_secret_place, toml_value,
 };
-use hooklatch_receive::provider::{Provider, dev_secret, dev_settings};
+use hooklatch_receive::provider::{Kind, Provider, dev_secret, dev_settings};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 

@@ -24,9 +24,11 @@ use hooklatch_core::mistakes::shown;
 use hooklatch_core::template::Limits;
 use hooklatch_core::types::{IncomingEvent, Name, TypePattern};
 use hooklatch_receive::admit::{TemplateError, Templates};
-use hooklatch_receive::handler::{EventContent, EventTexts, Handled, HandlerError, Message, RawEvent};
-use hooklatch_receive::kinds::sample_events;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::handler::{
+    EventContent, EventTexts, Handled, HandlerError, Message, RawEvent, lane_of,
+};
+use hooklatch_receive::kind::sample_events;
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::{EventSpec, Spec, Weakness};
 
@@ -295,7 +297,7 @@ impl Prover<'_> {
             if !self.config.destinations.contains_key(destination.as_str()) {
                 return Err(format!("no destination is called `{destination}`"));
             }
-            Ok(SampleCall { destination, lane: message.lane.clone() })
+            Ok(SampleCall { destination, lane: lane_of(message).map(str::to_owned) })
         };
         messages.iter().map(call).collect()
     }

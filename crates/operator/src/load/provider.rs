@@ -11,7 +11,7 @@ use hooklatch_core::filter::{Filter, Place, Root};
 use hooklatch_core::json::RedactedPaths;
 use hooklatch_core::mistakes::{nearest, shown};
 use hooklatch_core::types::{Name, OnConflict, TypePattern, stored_text};
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_verify::spec::{EventSpec, SettingForm, SettingSpec, Spec};
 
 /// Delays and bounds of retries of failing handlers, the defaults of `retry`.

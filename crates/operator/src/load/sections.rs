@@ -18,7 +18,7 @@ use hooklatch_core::database_url;
 use hooklatch_core::mistakes::shown;
 use hooklatch_core::tls::server_config;
 use hooklatch_core::types::Name;
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_store::sqlite_path;
 use hooklatch_verify::spec::{Resend, Spec};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use hooklatch_core::config::{AdminConfig, Config, ProviderConfig, Secret};
 use hooklatch_core::mistakes::nearest;
 use hooklatch_core::types::{Name, Role};
-use hooklatch_receive::provider::Provider;
+use hooklatch_receive::provider::{Kind, Provider};
 use hooklatch_verify::spec::{Source, Spec};
 
 /// Warnings about operators and providers, one line each.

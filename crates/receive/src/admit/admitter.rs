@@ -1,4 +1,4 @@
-//! The entrance: a request hands its events to a queue and awaits a one-shot answer.
+//! The entrance: a request hands its events to a queue as a [`Submission`] and awaits a one-shot answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,96 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::admitted::{AdmitError, AdmittedEvents};
+use super::AdmitContext;
 use super::committer::Committer;
-use super::context::AdmitContext;
 use super::entry::{ProviderEntry, WaitingPlace};
 use super::room::{EVENT_BYTES, HeldMemory, LARGE_BYTES};
-use super::submission::Submission;
 use super::transactional::TransactionalAdmission;
-use hooklatch_core::types::IncomingEvent;
-use hooklatch_outbox::traces::RequestTrace;
+use crate::handler::RawEvent;
+use hooklatch_core::types::{IncomingEvent, Outcome};
+use hooklatch_outbox::traces::{AdmissionTimes, AdmittedRequest, RequestTrace};
+
+/// The outcome of a request that was admitted, event by event, in the order of the request.
+#[derive(Debug, Clone, Default)]
+pub struct AdmittedEvents {
+    /// Id of the event, as the sender or we gave it, and what was found.
+    pub events: Vec<(String, Outcome)>,
+    /// How they were admitted; empty when tracing is off.
+    pub times: AdmissionTimes,
+}
+
+impl AdmittedEvents {
+    /// The strongest outcome of the events; `None` where there are none.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        Outcome::strongest(self.events.iter().map(|(_, outcome)| *outcome))
+    }
+}
+
+/// The reason why nothing was admitted. The sender may send all of it again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitError {
+    /// The queue is full, or the provider has taken up its share of it.
+    #[error("queue of requests waiting for a commit is full")]
+    Saturated,
+    /// The database did not confirm in time.
+    #[error("database did not confirm: {0}")]
+    Unavailable(String),
+    /// A handler failed and its provider asks for a rejection then.
+    #[error("handler failed and the provider is set to reject: {0}")]
+    Rejected(String),
+}
+
+/// One request's events on their way to a commit.
+pub struct Submission {
+    pub entry: Arc<ProviderEntry>,
+    pub events: Vec<Arc<IncomingEvent>>,
+    /// Numbers of the events, in their order, once their bodies are stored in parts; else empty.
+    pub numbers: Vec<i64>,
+    /// Large events with transactional handlers, parsed for those, by their positions.
+    pub parsed: HashMap<usize, RawEvent>,
+    pub answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
+    pub since: Instant,
+    /// Its way, where it is traced.
+    pub trace: Option<RequestTrace>,
+    /// The memory that it takes up, also when no caller waits for it any more.
+    pub(super) _held: HeldMemory,
+    /// Its place among the requests of its provider that wait.
+    pub(super) _place: WaitingPlace,
+}
+
+impl Submission {
+    /// True when no caller waits for the answer any more: the sender hung up or was asked to send again, so what is not
+    /// written yet need not be.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let is_given_up = self.answer.is_closed();
+        if is_given_up {
+            let provider = self.entry.provider.name().to_string();
+            metrics::counter!("hooklatch_requests_given_up_total", "provider" => provider).increment(1);
+        }
+        is_given_up
+    }
+
+    /// True when it has an event whose body may be stored in parts.
+    pub(crate) fn is_large(&self) -> bool {
+        self.events.iter().any(|event| event.body.len() > LARGE_BYTES)
+    }
+
+    /// Size of its events in a statement. Bytes.
+    pub(crate) fn bytes_n(&self) -> usize {
+        self.events.iter().map(|event| event.body.len() + event.headers.len()).sum()
+    }
+
+    /// Answers the request that waits.
+    pub fn settle(self, result: Result<AdmittedEvents, AdmitError>) {
+        self.entry.admit_seconds.record(self.since.elapsed().as_secs_f64());
+        // The request may have gone; what was committed stands, and its next copy is a duplicate.
+        if let (Err(Ok(admitted)), Some(trace)) = (self.answer.send(result), self.trace) {
+            let AdmittedEvents { events, times } = admitted;
+            let provider = self.entry.provider.name().clone();
+            trace.admitted(AdmittedRequest { provider, status: None, event_type: None, events, times });
+        }
+    }
+}
 
 /// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what
 /// waits and end.

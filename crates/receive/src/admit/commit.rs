@@ -1,4 +1,5 @@
-//! One pass over a batch: latch its events, decide what follows from those that are new, commit, hand over, answer.
+//! One pass over a batch: which of the waiting requests share a transaction, then latch their events, decide what follows
+//! from those that are new, commit, hand over, answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,27 +7,62 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::admitted::{AdmitError, AdmittedEvents};
-use super::context::AdmitContext;
+use super::AdmitContext;
+use super::admitter::{AdmitError, AdmittedEvents, Submission};
+use super::bodies::{delete_unlatched, store_large};
 use super::decision::{Decision, candidate, decide, is_known_beforehand, outcome};
-use super::dispatch::dispatched;
-use super::dispatched::Dispatched;
+use super::dispatch::{Dispatched, dispatched, is_undone};
 use super::entry::ProviderEntry;
-use super::failures::is_undone;
-use super::handover::{Committed, hand_over, queue_gate, wake_queue};
-use super::large::{delete_unlatched, store_large};
+use super::handover::{Committed, Reserved, hand_over, queue_gate, wake_queue};
 use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
-use super::slots::Reserved;
-use super::submission::Submission;
 use super::templates::Rendering;
 use hooklatch_core::types::{IncomingEvent, Outcome};
 use hooklatch_outbox::traces::{AdmissionTimes, CommitSpan, HandlerRun};
 use hooklatch_store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 
+/// Most requests in one transaction; nothing is gained above (`docs/benchmarks.md`).
+pub(super) const REQUESTS_N_MAX: usize = 256;
+/// Most events in one transaction, unless one request alone has more.
+const EVENTS_N_MAX: usize = 1_024;
+/// Most bytes of events in one transaction, unless one request alone has more: a statement takes up several times
+/// as much memory, and the database refuses one of a gigabyte.
+const BYTES_MAX: usize = 8 << 20;
+/// Cuts what waits into batches, in its order.
+pub(crate) fn bounded(taken: Vec<Submission>) -> Vec<Vec<Submission>> {
+    let sizes: Vec<(usize, usize)> = taken.iter().map(|one| (one.events.len(), one.bytes_n())).collect();
+    let mut batches = Vec::new();
+    let mut taken = taken.into_iter();
+    for requests_n in cuts(&sizes) {
+        batches.push(taken.by_ref().take(requests_n).collect());
+    }
+    batches
+}
+
+/// The number of requests that go into each batch; `sizes` are the events and bytes of each request.
+fn cuts(sizes: &[(usize, usize)]) -> Vec<usize> {
+    let mut cuts = Vec::new();
+    let (mut requests_n, mut events_n, mut bytes_n) = (0, 0_usize, 0_usize);
+    for (events, bytes) in sizes {
+        let is_full =
+            events_n.saturating_add(*events) > EVENTS_N_MAX || bytes_n.saturating_add(*bytes) > BYTES_MAX;
+        if is_full && requests_n > 0 {
+            cuts.push(requests_n);
+            (requests_n, events_n, bytes_n) = (0, 0, 0);
+        }
+        requests_n += 1;
+        events_n = events_n.saturating_add(*events);
+        bytes_n = bytes_n.saturating_add(*bytes);
+    }
+    if requests_n > 0 {
+        cuts.push(requests_n);
+    }
+    cuts
+}
+
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
-/// The same of a large one, which has its transaction for itself.
+/// Longest wait of a large one, which has its transaction for itself. Milliseconds.
 const LARGE_WAIT_MS: i64 = 2_000;
 /// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The
 /// events that are left then go into another one.
@@ -170,7 +206,7 @@ impl Decide for DecideBatch {
     }
 
     fn lease(&mut self, messages: &mut [NewMessage]) {
-        self.reserved = Reserved::take(&*self.context.slots, messages);
+        self.reserved = Reserved::take(&self.context.slots, messages);
     }
 }
 
@@ -277,5 +313,20 @@ fn place_runs(rows: &[BatchRow], runs: Vec<HandlerRun>, answers: &mut [Result<Ad
         if let Some(Ok(admitted)) = answers.get_mut(row.request_n) {
             admitted.times.runs.push(HandlerRun { event_n: run.event_n - first, ..run });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_bounded_by_events_and_by_bytes_unless_one_alone_is_larger() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(cuts(&[]), Vec::<usize>::new());
+        assert_eq!(cuts(&[(1, 10); 200]), [200]);
+        assert_eq!(cuts(&[(1, MIB); 20]), [8, 8, 4]);
+        assert_eq!(cuts(&[(1, 1), (1, 64 * MIB), (1, 1), (1, 1)]), [1, 1, 2]);
+        assert_eq!(cuts(&[(600, 1), (600, 1), (400, 1), (5_000, 1)]), [1, 2, 1]);
     }
 }

@@ -32,12 +32,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::admitted::AdmitError;
-use super::batch::{REQUESTS_N_MAX, bounded};
-use super::commit::{BatchEnd, commit};
-use super::context::AdmitContext;
-use super::failures::record_panic;
-use super::submission::Submission;
+use super::AdmitContext;
+use super::admitter::{AdmitError, Submission};
+use super::commit::{BatchEnd, REQUESTS_N_MAX, bounded, commit};
+use super::dispatch::record_panic;
 use hooklatch_store::StoreError;
 
 /// Most times that a batch is tried again whose transaction the database gave up for another one's sake.
@@ -114,30 +112,24 @@ async fn commit_contained(
     let ended = AssertUnwindSafe(committing).catch_unwind().await;
     context.under_way.note(is_large, None);
     match ended {
-        Ok(result) => result.map_err(PassError::Store),
+        Ok(result) => Ok(result?),
         Err(panic) => Err(PassError::Panic(record_panic("committer", panic.as_ref()))),
     }
 }
 
 /// The reason why a pass ended without a commit.
+#[derive(Debug, thiserror::Error)]
 enum PassError {
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
     Panic(String),
-}
-
-impl std::fmt::Display for PassError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(failure) => failure.fmt(f),
-            Self::Panic(what) => f.write_str(what),
-        }
-    }
 }
 
 /// Ways to go on with a batch after a failure.
 #[derive(Debug, PartialEq, Eq)]
 enum Remedy {
-    /// The same once more.
+    /// Commit it once more.
     Repeat,
     /// Commit it in halves, so that one event does not harm the others.
     Halve,
@@ -218,6 +210,6 @@ mod tests {
         for one in [locked, query, PassError::Store(odd), PassError::Panic("x".to_owned())] {
             assert_eq!((one.remedy(2, 0), one.remedy(1, 0)), (Remedy::Halve, Remedy::GiveBack), "{one}");
         }
-        assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "nobody's fault");
+        assert_eq!(away.remedy(2, 0), Remedy::GiveBack, "no event's fault");
     }
 }

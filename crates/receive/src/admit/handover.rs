@@ -18,12 +18,38 @@ use std::collections::{HashMap, HashSet};
 
 use tokio::sync::RwLockReadGuard;
 
-use super::context::AdmitContext;
+use super::AdmitContext;
+use super::dispatch::{is_undone, log_undone};
 use super::entry::ProviderEntry;
-use super::failures::{is_undone, log_undone};
-use super::slots::{Reserved, StartCall, TakeSlot};
 use hooklatch_core::types::{IncomingEvent, MessageId};
-use hooklatch_store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
+use hooklatch_store::{
+    AdmissionTx, EventUpdate, InitialLease, LeasedMessage, NewMessage, StoreError, Writes,
+};
+
+/// Starts the call of one message whose slot was taken, once that is committed. Dropping it gives the slot back.
+pub type StartCall = Box<dyn FnOnce(LeasedMessage) + Send>;
+
+/// Takes a slot of the outbox at a destination, if one is free and nothing older waits there: the lease that the message
+/// is written with, and what starts its call.
+pub type TakeSlot = Box<dyn Fn(&str) -> Option<(InitialLease, StartCall)> + Send + Sync>;
+
+/// The slots that are taken for messages which are not committed yet.
+#[derive(Default)]
+pub(super) struct Reserved(pub(super) Vec<(MessageId, StartCall)>);
+
+impl Reserved {
+    /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a lane wait
+    /// for their turn in the database; the worker that claims those that may have been sent judges them.
+    pub(crate) fn take(slots: &TakeSlot, messages: &mut [NewMessage]) -> Self {
+        let one = |message: &mut NewMessage| {
+            let is_for_slot = message.lane.is_none() && message.unknown_since_ms.is_none();
+            let (lease, start) = is_for_slot.then(|| slots(&message.destination))??;
+            message.lease = Some(lease);
+            Some((message.message_id, start))
+        };
+        Self(messages.iter_mut().filter_map(one).collect())
+    }
+}
 
 /// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no
 /// later event is found not to.
@@ -58,7 +84,7 @@ pub(super) struct Committed {
 pub(crate) async fn write(
     tx: &mut AdmissionTx,
     mut writes: Writes,
-    slots: Option<&dyn TakeSlot>,
+    slots: Option<&TakeSlot>,
 ) -> Result<Committed, StoreError> {
     let reserved = slots.map_or_else(Reserved::default, |slots| Reserved::take(slots, &mut writes.messages));
     let paused = tx.write(&writes).await?;
@@ -75,7 +101,7 @@ pub(crate) fn hand_over<'a>(
 ) {
     let Committed { messages, reserved, paused, undone } = committed;
     log_undone(&context.lines, &undone);
-    let mut starts: HashMap<MessageId, Box<dyn StartCall>> = reserved.0.into_iter().collect();
+    let mut starts: HashMap<MessageId, StartCall> = reserved.0.into_iter().collect();
     // Not by counts: slots may have been taken for messages of events that were not new.
     let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));
     for message in &messages {
@@ -86,10 +112,91 @@ pub(crate) fn hand_over<'a>(
         }
         let event = event_of(message.message_id.event_seq());
         if let Some(leased) = event.and_then(|event| message.to_leased(event, &context.installation_id)) {
-            start.start(leased);
+            start(leased);
         }
     }
     if is_any_left {
         (context.wake_outbox)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Gives its slot back when it is dropped.
+    struct Place(Arc<AtomicUsize>);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Slots at `billing`, as many as the number says, and none elsewhere.
+    fn slots(free_n: &Arc<AtomicUsize>) -> TakeSlot {
+        let free_n = Arc::clone(free_n);
+        Box::new(move |destination| {
+            let free = |n: usize| n.checked_sub(1).filter(|_| destination == "billing");
+            free_n.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+            let place = Place(Arc::clone(&free_n));
+            let lease = InitialLease {
+                node: "n".into(),
+                from_ms: 1,
+                until_ms: 2,
+                key_valid_until_ms: 3,
+                taken_at_ms: None,
+            };
+            Some((lease, Box::new(move |_| drop(place)) as StartCall))
+        })
+    }
+
+    fn message(place: u16, destination: &str, lane: Option<&str>) -> NewMessage {
+        NewMessage {
+            message_id: MessageId::of(1, place).expect("a place"),
+            event: hooklatch_core::types::EventKey {
+                provider: hooklatch_core::types::Name::parse("stripe").expect("a name"),
+                event_id: "evt_1".to_owned(),
+            }
+            .into(),
+            shard: 0,
+            generation: 0,
+            effect_name: destination.to_owned(),
+            destination: destination.to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: None,
+            body_bytes_n: 0,
+            lane: lane.map(str::to_owned),
+            created_at_ms: 0,
+            lease: None,
+            unknown_since_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_message_gets_a_lease_with_its_slot_and_a_slot_that_is_not_used_is_given_back() {
+        let free_n = Arc::new(AtomicUsize::new(2));
+        let slots = slots(&free_n);
+        let mut messages = [
+            message(0, "elsewhere", None),
+            message(1, "billing", Some("customer")),
+            message(2, "billing", None),
+            message(3, "billing", None),
+            message(4, "billing", None),
+        ];
+        let reserved = Reserved::take(&slots, &mut messages);
+        let leased: Vec<bool> = messages.iter().map(|message| message.lease.is_some()).collect();
+        assert_eq!(leased, [false, false, true, true, false]);
+        let ids: Vec<u16> = reserved.0.iter().map(|(id, _)| id.place()).collect();
+        assert_eq!((ids, free_n.load(Ordering::Relaxed)), (vec![2, 3], 0));
+        // The commit failed.
+        drop(reserved);
+        assert_eq!(free_n.load(Ordering::Relaxed), 2);
     }
 }

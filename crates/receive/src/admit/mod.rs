@@ -2,62 +2,140 @@
 //!
 //! A request hands its events to a queue and awaits a one-shot answer; it never touches the database itself, because a
 //! client that hangs up cancels it. P1 (a 2xx only after the commit) and P2 (one effect for any number of copies) are
-//! kept here.
+//! kept here. Start at `admitter.rs`, the entrance. Three tasks stand behind it:
 //!
-//! Reading order:
+//! - `committer.rs` commits what waits, together; `commit.rs` is one pass;
+//! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own;
+//! - `retry.rs` dispatches again what failed for now, and what waited while its provider was paused.
 //!
-//! - `admitter.rs` is the entrance; `submission.rs` is one request on its way, and `admitted.rs` the answer to it;
-//! - `committer.rs` commits what waits, together: `batch.rs` says how much, `commit.rs` is one pass;
-//! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own, by
-//!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now, and what waited while its provider was paused
-//!   (`pauses.rs`);
-//! - what all three share: `decision.rs` and `plan.rs` decide, without I/O, what becomes of an event
-//!   (`dispatched.rs`; `restored.rs` after a restore); `dispatch.rs` runs
-//!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
-//! - `what_if/` runs handlers on stored events without writing, for people who want to know before they deploy;
-//! - what they stand on: `context.rs`, `entry.rs` (one provider), `room.rs` (memory), `templates.rs`, `unreadable.rs`,
-//!   `under_way.rs`.
+//! They share: `decision.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs handlers;
+//! `handover.rs` starts calls right after the commit. `entry.rs` is one provider, `room.rs` memory, `bodies.rs` large and
+//! unreadable bodies, `templates.rs` the bodies that destinations want. `what_if/` runs handlers without writing.
 //!
 //! Not here: what a statement looks like (`store/`), and how a message is sent (`outbox/`).
 
-mod admitted;
 mod admitter;
-mod batch;
+mod bodies;
 mod commit;
 mod committer;
-mod context;
 mod decision;
 mod dispatch;
-mod dispatched;
 mod entry;
-mod failures;
-mod fair;
 mod handover;
-mod large;
-mod large_places;
-mod pauses;
 mod plan;
-mod restored;
 mod retry;
 mod room;
-mod slots;
-mod submission;
 mod templates;
 mod transactional;
-mod under_way;
-mod unreadable;
 mod what_if;
 
-pub use admitted::{AdmitError, AdmittedEvents};
-pub use admitter::{AdmitTasks, Admitter, admitter};
-pub use context::AdmitContext;
-pub use entry::{CallerRules, ProviderEntry, ProviderTable, Providers};
-pub use pauses::{load_pauses, run_pauses};
+pub use admitter::{AdmitError, AdmitTasks, AdmittedEvents, Admitter, admitter};
+pub use bodies::Unreadable;
+pub use entry::{CallerRules, ProviderEntry, ProviderTable, Providers, load_pauses, run_pauses};
+pub use handover::{StartCall, TakeSlot};
 pub use plan::Planner;
 pub use retry::run_retries;
 pub use room::{HeldMemory, LARGE_BYTES, MemoryRoom};
-pub use slots::{StartCall, TakeSlot};
 pub use templates::{TemplateError, Templates};
-pub use under_way::UnderWay;
-pub use unreadable::Unreadable;
 pub use what_if::{ShownBytes, WhatIf, WhatIfParts};
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, Semaphore};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use hooklatch_core::logging::Lines;
+use hooklatch_core::types::Clock;
+use hooklatch_outbox::traces::Traces;
+use hooklatch_store::Store;
+
+/// After how long a batch is one that does not end: every sender in it, and behind it, has long been asked to send
+/// again.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that
+/// does not return blocks every request behind it, and it cannot be ended: it can only be reported.
+#[derive(Default)]
+pub struct UnderWay([Mutex<Option<Instant>>; 2]);
+
+impl UnderWay {
+    /// True when a batch is under way that should have ended long ago.
+    pub fn is_stuck(&self) -> bool {
+        self.0.iter().any(|batch| {
+            let since = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            since.is_some_and(|since| since.elapsed() > STUCK_AFTER)
+        })
+    }
+
+    /// Notes that a batch begins, or with `None` that it ended.
+    pub fn note(&self, is_large: bool, since: Option<Instant>) {
+        let [small, large] = &self.0;
+        let batch = if is_large { large } else { small };
+        *batch.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
+
+/// The things that every part of admission shares.
+pub struct AdmitContext {
+    pub store: Store,
+    pub clock: Clock,
+    /// Part of every idempotency key.
+    pub installation_id: Uuid,
+    /// Turns what handlers answered into rows and messages.
+    pub planner: Planner,
+    /// Bounds how much is kept of what could not be read.
+    pub unreadable: Unreadable,
+    /// Bounds the log lines about failed dispatches.
+    pub lines: Arc<Lines>,
+    /// Longest time that the transactional handlers of one request may take together.
+    pub handler_timeout: Duration,
+    /// Turns of those that run handlers in a transaction, at admission or again. There are fewer turns than
+    /// connections, so that only handlers wait for handlers; on SQLite, whose only writer they hold, there is one.
+    pub turns: Arc<Semaphore>,
+    /// The outbox, which is asked for slots before messages are committed.
+    pub slots: TakeSlot,
+    /// Wakes the worker after a commit that wrote messages for which no slot was taken.
+    pub wake_outbox: Box<dyn Fn() + Send + Sync>,
+    /// Start of the shared batch that is under way.
+    pub under_way: UnderWay,
+    /// Sizes of batches, in events.
+    pub batch_events: metrics::Histogram,
+    /// Where spans of the work are recorded.
+    pub traces: Traces,
+    /// Notified when an event may be due that was not due before.
+    pub wake_retries: Notify,
+    /// Held for reading from the decision that an event queues behind those that waited for the end of a pause until its
+    /// commit; for writing when that ends.
+    pub queue_gate: RwLock<()>,
+    /// Notified when an operator may have paused or resumed a provider.
+    pub wake_pauses: Notify,
+}
+
+impl AdmitContext {
+    /// Waits for the turn to run handlers in a transaction.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_stuck_after_its_time_and_only_while_it_lasts() {
+        let under_way = UnderWay::default();
+        assert!(!under_way.is_stuck());
+        under_way.note(false, Some(Instant::now()));
+        tokio::time::advance(STUCK_AFTER).await;
+        assert!(!under_way.is_stuck(), "it may take as long as that");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(under_way.is_stuck());
+        under_way.note(true, None);
+        assert!(under_way.is_stuck(), "another one ended");
+        under_way.note(false, None);
+        assert!(!under_way.is_stuck());
+    }
+}

@@ -1,4 +1,5 @@
-//! Turns what became of an event into rows and messages. No I/O: the clock alone is asked for the time.
+//! Turns what became of an event into rows and messages, after a restore otherwise: messages may have been sent, and
+//! numbers may have been given. No I/O besides reading the clock.
 
 use std::sync::Arc;
 
@@ -6,18 +7,55 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::decision::Decision;
-use super::dispatched::Dispatched;
+use super::dispatch::{Dispatched, contained};
 use super::entry::ProviderEntry;
-use super::failures::contained;
-use super::restored::{PlaceRoom, Restored};
 use super::templates::RenderAlone;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
 use hooklatch_core::backoff;
 use hooklatch_core::config::OnHandlerError;
 use hooklatch_core::types::{
-    Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, idempotency_key,
+    Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, UnixMs, idempotency_key,
 };
 use hooklatch_store::{EventUpdate, LostTime, NewMessage, Writes};
+
+/// Where further runs after a restore may begin, and how far these places are apart.
+const PLACES_N: i64 = 14;
+const PLACES_APART: i64 = 64;
+
+/// The times that restores took away, the newest last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Restored(pub(super) Vec<LostTime>);
+
+impl Restored {
+    /// The earliest time at which the messages of an event may have been sent by the server that was restored from. What
+    /// a person ordered since a restore was not sent before it: the generation says so. A run that was ordered earlier
+    /// may have waited in the backup, and been sent in the time that is lost.
+    pub(super) fn unknown_since(
+        &self,
+        generation: i32,
+        (created_at_ms, received_at_ms): (Option<UnixMs>, UnixMs),
+    ) -> Option<UnixMs> {
+        let all = self.0.iter().filter(|lost| i64::from(generation) <= lost.restored_s);
+        all.filter_map(|lost| lost.may_have_seen(created_at_ms, received_at_ms)).min()
+    }
+
+    /// The first place of an event's messages. A further run that a restore took away had the places behind those that
+    /// there are, under other keys: one after it begins further on, where the moment of the restore says. Where there is
+    /// no room, numbers are as they come; keys differ all the same.
+    pub(super) fn first_place(
+        &self,
+        generation: i32,
+        received_at_ms: UnixMs,
+        (next_place, wanted_n): (u16, usize),
+    ) -> u16 {
+        let lost = self.0.last().filter(|lost| generation > 0 && received_at_ms <= lost.until_ms);
+        let further =
+            lost.map_or(0, |lost| PLACES_APART * (1 + (lost.until_ms / 1_000).rem_euclid(PLACES_N)));
+        let place = u16::try_from(further).unwrap_or_default().max(next_place);
+        let is_room = usize::from(MESSAGES_N_MAX.saturating_sub(place)) >= wanted_n;
+        if is_room { place } else { next_place }
+    }
+}
 
 /// Rows and messages of one event whose handlers answered.
 #[derive(Debug, Clone)]
@@ -63,7 +101,7 @@ impl Planner {
         Self { clock, installation_id, restored: Restored::default() }
     }
 
-    /// The same after a restore: of what this time may have seen it is unknown whether it was sent.
+    /// Plans after a restore: of what the lost time may have seen it is unknown whether it was sent.
     pub fn after(self, lost: Vec<LostTime>) -> Self {
         Self { restored: Restored(lost), ..self }
     }
@@ -78,29 +116,24 @@ impl Planner {
         handled: Handled,
     ) -> Result<Planned, NotPlanned> {
         let part = if event.is_again { "retry" } else { "dispatch" };
+        let row = |update| Planned { messages: Vec::new(), update: Some(update) };
         match contained(part, || self.filled(entry, event, seen, handled)) {
             Ok(effects) => Ok(match self.messages(event, seen, effects) {
                 Ok(messages) => {
                     let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
                     Planned { messages, update }
                 }
-                Err(error) => {
-                    Planned { messages: Vec::new(), update: Some(self.failed(entry, event, &error)) }
-                }
+                Err(error) => row(self.failed(entry, event, &error)),
             }),
             Err(HandlerError::Ignore(why)) => {
-                let update = Some(self.update(event, EventState::Ignored, Some(why.to_owned())));
-                Ok(Planned { messages: Vec::new(), update })
+                Ok(row(self.update(event, EventState::Ignored, Some(why.to_owned()))))
             }
             // Nothing failed: it waits until its templates are filled in with nothing else waiting.
-            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => {
-                let update = EventUpdate {
-                    attempts_n: event.attempts_n.saturating_sub(1),
-                    due_at_ms: Some(event.received_at_ms),
-                    ..self.update(event, EventState::Retry, Some(error.to_string()))
-                };
-                Ok(Planned { messages: Vec::new(), update: Some(update) })
-            }
+            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => Ok(row(EventUpdate {
+                attempts_n: event.attempts_n.saturating_sub(1),
+                due_at_ms: Some(event.received_at_ms),
+                ..self.update(event, EventState::Retry, Some(error.to_string()))
+            })),
             // The sender does not wait for the answer to an event that is tried later.
             Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
             Err(error) => Err(NotPlanned::Failed(error)),
@@ -108,7 +141,7 @@ impl Planner {
     }
 
     /// The key of an effect.
-    pub fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
+    pub(crate) fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
         idempotency_key(&self.installation_id, key, generation, effect_name)
     }
 
@@ -127,29 +160,21 @@ impl Planner {
         event: &IncomingEvent,
         event_seq: i64,
     ) -> Option<EventUpdate> {
+        let row = |state, why| self.update(&Dispatched::never(event, event_seq), state, why);
+        let later = |at_ms, why| EventUpdate { due_at_ms: Some(at_ms), ..row(EventState::Retry, Some(why)) };
         match decision {
             Decision::Rest | Decision::Dispatch => None,
-            Decision::Unreadable => {
-                let event_never = Dispatched::never(event, event_seq);
-                Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
-            }
+            Decision::Unreadable => Some(row(EventState::Unreadable, event.unreadable.clone())),
             Decision::Undispatched => {
                 let why = "a test event, which was not to be dispatched".to_owned();
-                Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
+                Some(row(EventState::Ignored, Some(why)))
             }
             Decision::Later(not_before_ms) => {
                 let why =
-                    "a copy came within the window of this signal: dispatched once more when that has ended"
-                        .to_owned();
-                Some(EventUpdate {
-                    due_at_ms: Some(not_before_ms),
-                    ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
-                })
+                    "a copy came within the window of this signal: dispatched once more when that has ended";
+                Some(later(not_before_ms, why.to_owned()))
             }
-            Decision::Paused(why) => Some(EventUpdate {
-                due_at_ms: Some(event.received_at_ms),
-                ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
-            }),
+            Decision::Paused(why) => Some(later(event.received_at_ms, why.to_string())),
             Decision::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
     }
@@ -217,8 +242,8 @@ impl Planner {
         let wanted_n = effects.messages().len();
         let times = (event.created_at_ms, event.received_at_ms);
         let unknown_since_ms = self.restored.unknown_since(event.generation, times);
-        let room = PlaceRoom { next_place: event.next_place, wanted_n };
-        let first_place = self.restored.first_place(event.generation, event.received_at_ms, &room);
+        let room = (event.next_place, wanted_n);
+        let first_place = self.restored.first_place(event.generation, event.received_at_ms, room);
         let bytes_n = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
@@ -272,7 +297,53 @@ mod tests {
     use crate::admit::templates::Rendering;
     use crate::handler::{EventContent, ignore, refuse};
     use crate::provider::Provider;
-    use hooklatch_core::types::{Name, UnixMs};
+    use hooklatch_core::types::Name;
+
+    #[test]
+    fn a_further_run_after_a_restore_has_places_that_no_lost_one_had() {
+        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000, restored_s: 40 }]);
+        for (what, generation, received_at_ms, next_place, wanted_n, wanted) in [
+            ("a further run", 9, 500, 2, 1, 128),
+            ("the run by itself, which is the one that may have been sent", 0, 500, 0, 1, 0),
+            ("behind those that there are", 9, 500, 900, 1, 900),
+            ("received after the restore", 9, 15_001, 2, 1, 2),
+            ("there is no room further on", 9, 500, 2, 1_000, 2),
+        ] {
+            let room = (next_place, wanted_n);
+            assert_eq!(restored.first_place(generation, received_at_ms, room), wanted, "{what}");
+        }
+        let room = (2, 1);
+        assert_eq!(Restored::default().first_place(9, 500, room), 2, "nothing was restored");
+    }
+
+    #[test]
+    fn what_was_ordered_since_the_restore_was_not_sent_before_it() {
+        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000, restored_s: 40 }]);
+        assert_eq!(restored.unknown_since(0, (None, 500)), Some(1_000));
+        assert_eq!(restored.unknown_since(1, (None, 500)), Some(1_000), "it waited in the backup");
+        assert_eq!(restored.unknown_since(40, (None, 500)), Some(1_000), "the same, of an earlier restore");
+        assert_eq!(restored.unknown_since(41, (None, 500)), None, "ordered since");
+        assert_eq!(Restored::default().unknown_since(0, (None, 500)), None);
+    }
+
+    #[test]
+    fn each_of_several_restores_counts_for_itself() {
+        const YEAR_MS: i64 = 31_536_000_000;
+        let lost = |from_ms, restored_s| LostTime { from_ms, until_ms: from_ms + 60_000, restored_s };
+        let restored = Restored(vec![lost(YEAR_MS, 40), lost(2 * YEAR_MS, 80)]);
+        let now_ms = 2 * YEAR_MS + 120_000;
+        let (first, second) = (Some(YEAR_MS + 30_000), Some(2 * YEAR_MS + 30_000));
+        for (what, generation, created, wanted) in [
+            ("undated: of the newest alone, or all would be held", 0, None, Some(2 * YEAR_MS)),
+            ("lost by the first one", 0, first, Some(YEAR_MS + 20_000)),
+            ("lost by the second one", 0, second, Some(2 * YEAR_MS + 20_000)),
+            ("new", 0, Some(now_ms), None),
+            ("ordered between them", 41, first, Some(2 * YEAR_MS)),
+            ("ordered since the second one", 81, first, None),
+        ] {
+            assert_eq!(restored.unknown_since(generation, (created, now_ms)), wanted, "{what}");
+        }
+    }
 
     const NOW_MS: UnixMs = 1_000_000;
 

@@ -15,11 +15,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
-use super::context::AdmitContext;
-use super::dispatch::{dispatched as handled_now, handled_in_tx, is_ended};
-use super::dispatched::Dispatched;
+use super::AdmitContext;
+use super::dispatch::{
+    Dispatched, dispatched as handled_now, handled_in_tx, is_ended, is_failure, log_undone, panicked,
+    record_panic, with_panic_counted,
+};
 use super::entry::{ProviderEntry, Providers};
-use super::failures::{is_failure, log_undone, panicked, record_panic, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
 use super::plan::{NotPlanned, Planned};
 use super::templates::Rendering;
@@ -81,6 +82,14 @@ enum NotWritten {
 impl From<HandlerError> for NotWritten {
     fn from(error: HandlerError) -> Self {
         Self::Failed(error)
+    }
+}
+
+/// The event is tried again later, like any that failed.
+impl From<StoreError> for NotWritten {
+    fn from(failure: StoreError) -> Self {
+        let why = anyhow::anyhow!("its transaction could not be committed: {failure}");
+        Self::Failed(HandlerError::Retry(why))
     }
 }
 
@@ -247,14 +256,13 @@ impl Retries {
         (due, alone): (&DueEvent, Option<PlannedAlone>),
     ) -> Result<(), NotWritten> {
         let committed = match self.written(&mut tx, entry, (due, alone)).await {
-            Ok(committed) => {
-                tx.commit().await.map_err(|failure| put_off(&failure).into()).map(|()| committed)
-            }
+            Ok(committed) => committed,
             Err(error) => {
                 stop::to_end(tx.rollback()).await;
-                Err(error)
+                return Err(error);
             }
-        }?;
+        };
+        tx.commit().await?;
         if !committed.undone.iter().any(is_failure) {
             info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
         }
@@ -274,21 +282,20 @@ impl Retries {
         let mut writes = Writes::default();
         if let Some(why) = &due.broken {
             writes.updates.push(context.planner.update(&event, EventState::Failed, Some(why.clone())));
-            return write(tx, writes, None).await.map_err(|failure| put_off(&failure).into());
+            return Ok(write(tx, writes, None).await?);
         }
         let content =
             entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
         let handlers = entry.provider.handlers();
         let is_stale = match &due.object {
             Some(object) if handlers.uses_latest() && !due.key.is_synthetic() => {
-                let is_stale = tx.version_raise(&due.key.provider, object, due.event_seq).await;
-                is_stale.map_err(|failure| put_off(&failure))?
+                tx.version_raise(&due.key.provider, object, due.event_seq).await?
             }
             _ => false,
         };
         if is_stale && handlers.wants_latest_only(&due.event_type) {
             writes.updates.push(context.planner.superseded(&event));
-            return write(tx, writes, None).await.map_err(|failure| put_off(&failure).into());
+            return Ok(write(tx, writes, None).await?);
         }
         let planned = if let Some(alone) = alone.filter(|alone| alone.of == place(due)) {
             alone.planned
@@ -307,13 +314,8 @@ impl Retries {
             Err(NotPlanned::Failed(error)) => return Err(error.into()),
             Err(NotPlanned::Rejected(why)) => return Err(HandlerError::Refused(why).into()),
         }
-        write(tx, writes, None).await.map_err(|failure| put_off(&failure).into())
+        Ok(write(tx, writes, None).await?)
     }
-}
-
-/// The error of an event whose transaction failed in the database: it is tried again later, like any that failed.
-fn put_off(failure: &StoreError) -> HandlerError {
-    HandlerError::Retry(anyhow::anyhow!("its transaction could not be committed: {failure}"))
 }
 
 /// Frees the provider of a line that ended, and counts a panic in it.

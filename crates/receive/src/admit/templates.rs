@@ -190,7 +190,7 @@ impl Templates {
 #[cfg(test)]
 impl Templates {
     /// Destinations without templates.
-    pub fn of_names<const N: usize>(names: [&str; N]) -> Self {
+    pub(crate) fn of_names<const N: usize>(names: [&str; N]) -> Self {
         Self { names: names.into_iter().map(str::to_owned).collect(), ..Self::default() }
     }
 }
@@ -264,7 +264,7 @@ impl Parts {
 #[cfg(test)]
 impl Templates {
     /// One template, of the bodies of this destination.
-    pub fn example(destination: &str, body: &str) -> Self {
+    pub(crate) fn example(destination: &str, body: &str) -> Self {
         let body = Template::parse(body, Escape::Nothing).expect("a template");
         let parts = Parts::new(None, None, Some((body, "text/plain".to_owned())));
         let names = BTreeSet::from([destination.to_owned()]);

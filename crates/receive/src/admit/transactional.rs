@@ -10,7 +10,7 @@
 //! commits, or adds at least one failed event, or is one of a few repetitions, so there is an end. A user's failing SQL
 //! can never poison the shared batch, because it is never in it.
 //!
-//! Handlers hold a connection, on SQLite the only writer. That is why providers take turns (`fair.rs`), why the
+//! Handlers hold a connection, on SQLite the only writer. That is why providers take turns ([`FairQueue`]), why the
 //! handlers of one request have a bounded time together over all passes, and why there are fewer such transactions than
 //! connections.
 //!
@@ -18,7 +18,7 @@
 //! nothing that was to follow is, and the next pass would take it for a duplicate. `committed_by_handler` finds that
 //! out and keeps the event as failed, with the reason, instead of losing it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,25 +27,61 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tracing::error;
 
-use super::admitted::{AdmitError, AdmittedEvents};
-use super::context::AdmitContext;
+use super::AdmitContext;
+use super::admitter::{AdmitError, AdmittedEvents, Submission};
+use super::bodies::{delete_unlatched, stored_in_parts};
 use super::decision::{Decision, candidate, decide, outcome};
-use super::dispatch::{broken, handled_in_tx, is_broken};
-use super::dispatched::Dispatched;
+use super::dispatch::{Dispatched, broken, handled_in_tx, is_broken, record_panic, with_panic_counted};
 use super::entry::ProviderEntry;
-use super::failures::{record_panic, with_panic_counted};
-use super::fair::FairQueue;
 use super::handover::{Committed, hand_over, queue_gate, wake_queue, write};
-use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
 use super::room::LARGE_BYTES;
-use super::submission::Submission;
 use super::templates::Rendering;
 use crate::handler::{HandlerError, RawEvent};
 use hooklatch_core::stop;
-use hooklatch_core::types::{EventState, IncomingEvent};
+use hooklatch_core::types::{EventState, IncomingEvent, Name};
 use hooklatch_outbox::traces::{AdmissionTimes, CommitSpan, HandlerRun};
 use hooklatch_store::{self as store, Candidate, Latched, StoreError, Writes};
+
+/// Lines of waiting things, one for each provider, that are served in turns.
+pub(super) struct FairQueue<T> {
+    /// Those that are not empty; the next one first.
+    lines: VecDeque<(Name, VecDeque<T>)>,
+    waiting_n: usize,
+}
+
+impl<T> Default for FairQueue<T> {
+    fn default() -> Self {
+        Self { lines: VecDeque::new(), waiting_n: 0 }
+    }
+}
+
+impl<T> FairQueue<T> {
+    /// Number of those that wait, over all lines.
+    pub(crate) fn waiting_n(&self) -> usize {
+        self.waiting_n
+    }
+
+    /// Goes to the end of its provider's line.
+    pub(crate) fn push(&mut self, provider: Name, one: T) {
+        self.waiting_n += 1;
+        match self.lines.iter_mut().find(|(name, _)| *name == provider) {
+            Some((_, line)) => line.push_back(one),
+            None => self.lines.push_back((provider, VecDeque::from([one]))),
+        }
+    }
+
+    /// The next one; its provider's turn comes again after that of all others.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let (provider, mut line) = self.lines.pop_front()?;
+        let one = line.pop_front();
+        if !line.is_empty() {
+            self.lines.push_back((provider, line));
+        }
+        self.waiting_n = self.waiting_n.saturating_sub(1);
+        one
+    }
+}
 
 /// Most requests in a transaction of their own at once.
 const CONCURRENT_N: usize = 4;
@@ -84,17 +120,11 @@ impl TransactionalAdmission {
                         let context = Arc::clone(&self.context);
                         preparing.spawn(async move { prepared(&context, submission).await });
                     }
-                    Some(submission) => {
-                        let provider = submission.entry.provider.name().clone();
-                        lines.push(&provider, submission);
-                    }
+                    Some(submission) => lines.push(submission.entry.provider.name().clone(), submission),
                     None => is_open = false,
                 },
                 Some(ended) = preparing.join_next() => match ended {
-                    Ok(Some(submission)) => {
-                        let provider = submission.entry.provider.name().clone();
-                        lines.push(&provider, submission);
-                    }
+                    Ok(Some(submission)) => lines.push(submission.entry.provider.name().clone(), submission),
                     Ok(None) => {}
                     Err(error) => note_end(Err(error)),
                 },
@@ -305,7 +335,7 @@ impl TransactionalRequest<'_> {
                 self.follow(tx, n, candidate, is_stale).await?.add_to(&mut writes);
             }
         }
-        Ok((admitted, write(tx, writes, Some(&*context.slots)).await?))
+        Ok((admitted, write(tx, writes, Some(&context.slots)).await?))
     }
 
     /// The failure under which a known event is kept, with the number of its row; `None` as a rule. It is there when an
@@ -399,5 +429,28 @@ fn blame_handlers(failure: StoreError, ran: &[usize]) -> TransactionError {
             TransactionError::Handlers(ran.iter().map(|n| (*n, broken(&source))).collect())
         }
         failure => TransactionError::Store(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_take_turns_even_when_one_sends_more() {
+        let name = |text: &str| Name::parse(text).expect("a name");
+        let mut fair = FairQueue::default();
+        for n in 1..=3 {
+            fair.push(name("a"), format!("a{n}"));
+        }
+        fair.push(name("b"), "b1".to_owned());
+        let first = fair.pop();
+        fair.push(name("c"), "c1".to_owned());
+        let rest: Vec<String> = std::iter::from_fn(|| fair.pop()).collect();
+        assert_eq!(
+            (first.as_deref(), rest),
+            (Some("a1"), ["b1", "a2", "c1", "a3"].map(str::to_owned).to_vec())
+        );
+        assert_eq!(fair.waiting_n(), 0);
     }
 }

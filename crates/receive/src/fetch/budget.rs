@@ -274,7 +274,7 @@ mod tests {
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(called_n(10).await, 3, "they are not saved up");
         assert!(is_called(&budget, Some(address(1)), "id").await, "who waits gets the next one");
-        assert_eq!(budget.waiting_n(), 0, "nobody is left behind");
+        assert_eq!(budget.waiting_n(), 0, "no place is left taken");
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::budget::CallBudget;
-use super::error::{FetchError, NOT_LISTED, WantedKey};
+use super::{FetchError, NOT_LISTED, WantedKey};
 use hooklatch_core::types::UnixMs;
 use hooklatch_verify::spec::{FetchForm, FetchSpec};
 
@@ -98,7 +98,7 @@ pub(crate) struct Asker {
     /// The peer of its request, as far as it is known.
     pub peer: Option<IpAddr>,
     /// True when the operator named the key: it is fetched whatever strangers ask for.
-    pub is_named: bool,
+    pub(crate) is_named: bool,
 }
 
 /// Knowledge about a key before a call.
@@ -414,8 +414,8 @@ mod tests {
 
     use futures_util::future::join_all;
 
-    use super::super::budget::WAITING_N_MAX;
     use super::*;
+    use crate::fetch::budget::WAITING_N_MAX;
     use hooklatch_verify::spec::Spec;
 
     fn wanted(id: String) -> WantedKey {
@@ -446,7 +446,7 @@ mod tests {
         let began = Instant::now();
         let same = (0..1_000).map(|_| asked(&cache, &calls_n, "same".to_owned(), 0));
         assert!(join_all(same).await.iter().all(is_away));
-        assert_eq!(calls_n.swap(0, Ordering::Relaxed), 1, "who waited for the first one hears what it heard");
+        assert_eq!(calls_n.swap(0, Ordering::Relaxed), 1, "requests that waited get the first one's answer");
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 
         let began = Instant::now();

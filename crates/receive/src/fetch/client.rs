@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::Value;
 
-use super::error::{FetchError, NOT_LISTED};
+use super::{FetchError, NOT_LISTED};
 use hooklatch_core::config::{FetchConfig, KindSettings};
 use hooklatch_core::net::{Allowed, Guard, client_builder, read_capped};
 use hooklatch_core::template::URL_ESCAPED;
@@ -99,15 +99,11 @@ impl KeyClient {
         digest(Hash::Sha256, &[parts.to_string().as_bytes()]).try_into().ok()
     }
 
-    /// Checks what was fetched before as it was then: that it is a key, whose it is, and its chain.
-    pub(crate) fn check(&self, spec: &FetchSpec, url: &Url, text: &str) -> Result<(), FetchError> {
-        if spec.form == FetchForm::Pem {
-            self.check_pem(spec, url.host_str().unwrap_or_default(), text)?;
+    /// Checks a fetched certificate: that it is a key, whose it is, and its chain. Other forms need no check.
+    pub(crate) fn check(&self, spec: &FetchSpec, host: &str, text: &str) -> Result<(), FetchError> {
+        if spec.form != FetchForm::Pem {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn check_pem(&self, spec: &FetchSpec, host: &str, text: &str) -> Result<(), FetchError> {
         check_name(spec, host, text)?;
         if spec.chain {
             self.check_chain(text)?;
@@ -184,8 +180,8 @@ impl KeyClient {
     ) -> Result<Vec<(String, String)>, FetchError> {
         let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
         let text = std::str::from_utf8(answer).map_err(|_| odd("is no text"))?;
+        self.check(spec, host, text)?;
         if spec.form == FetchForm::Pem {
-            self.check_pem(spec, host, text)?;
             return Ok(vec![(id.to_owned(), text.to_owned())]);
         }
         let json: Value = serde_json::from_str(text).map_err(|_| odd("is no JSON"))?;
@@ -210,7 +206,7 @@ impl KeyClient {
         let (leaf, rest) = chain.split_first().ok_or_else(|| odd("there is none".to_owned()))?;
         let name = Parsed::parse(pem).and_then(|leaf| leaf.names.into_iter().next());
         let name = name.and_then(|name| ServerName::try_from(name).ok());
-        let name = name.ok_or_else(|| odd("it is for nobody".to_owned()))?;
+        let name = name.ok_or_else(|| odd("it names no host".to_owned()))?;
         self.chain
             .verify_server_cert(leaf, rest, &name, &[], UnixTime::now())
             .map(drop)
@@ -226,7 +222,7 @@ fn check_name(spec: &FetchSpec, host: &str, pem: &str) -> Result<(), FetchError>
     let refused = |why: &str| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
     let certificate = Parsed::parse(pem).ok_or_else(|| refused("it cannot be read"))?;
     if !certificate.names.iter().any(|name| spec.is_name(name, host)) {
-        return Err(refused("it is of somebody else"));
+        return Err(refused("it is of another name"));
     }
     let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
     if certificate.is_valid_at(now_s) { Ok(()) } else { Err(refused("it is not valid now")) }

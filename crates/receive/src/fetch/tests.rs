@@ -19,7 +19,7 @@ use hooklatch_verify::KeySource;
 use hooklatch_verify::spec::{ConfirmSpec, Spec};
 
 /// The sender's own host: gives a fixed answer and counts requests.
-pub struct Host {
+pub(crate) struct Host {
     port: u16,
     ca: String,
     requests_n: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ pub struct Host {
 }
 
 impl Host {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -83,16 +83,16 @@ impl Host {
         Self { port, ca: authority.pem(), requests_n, answer, asked, _server: server }
     }
 
-    pub fn says(&self, code: u16, body: &str) {
+    pub(crate) fn says(&self, code: u16, body: &str) {
         *self.answer.lock().unwrap() = (code, body.to_owned());
     }
 
-    pub fn requests_n(&self) -> usize {
+    pub(crate) fn requests_n(&self) -> usize {
         self.requests_n.load(Ordering::SeqCst)
     }
 
     /// A kind whose keys are here.
-    pub fn fetcher(&self, more: &str, clock: &Clock, private_hosts: &[&str]) -> Fetcher {
+    pub(crate) fn fetcher(&self, more: &str, clock: &Clock, private_hosts: &[&str]) -> Fetcher {
         let toml = include_str!("../../../../providers/circle/provider.toml");
         let (kind, _) = toml.split_once("[[fetch]]").unwrap();
         let port = self.port;
@@ -111,7 +111,7 @@ impl Host {
     }
 }
 
-pub const JSON: &str = "url = \"HOST/keys/{id}\"\nform = \"json\"\npointer = \"/data/key\"\n\
+pub(crate) const JSON: &str = "url = \"HOST/keys/{id}\"\nform = \"json\"\npointer = \"/data/key\"\n\
                     headers = { authorization = \"Bearer {setting:api_key}\" }\ncache_h = 1\ngrace_h = 2\n";
 const HOUR_MS: i64 = 3_600_000;
 
@@ -198,7 +198,7 @@ async fn a_flood_of_invented_keys_does_not_cause_a_flood_of_calls() {
     let away_n = all.iter().filter(|fetched| matches!(fetched, Err(FetchError::Away(_)))).count();
     assert!((30..40).contains(&host.requests_n()), "{}", host.requests_n());
     assert_eq!(away_n, 100 - host.requests_n());
-    assert_eq!(fetcher.cache.kept().3, 0, "nobody is in a line any more");
+    assert_eq!(fetcher.cache.kept().3, 0, "no request waits any more");
 }
 
 /// Many ask at once for keys that there are not.
@@ -218,7 +218,7 @@ async fn who_invents_ids_locks_out_neither_a_new_key_nor_one_that_was_good() {
     drop(invented(&fetcher, 31).await);
     host.says(200, r#"{"data":{"key":"k"}}"#);
     fetcher.fetch(&wanted("good"), None).await.expect("what was good is renewed whatever others ask");
-    fetcher.fetch(&wanted("new"), None).await.expect("it waits for its turn, and for nobody else");
+    fetcher.fetch(&wanted("new"), None).await.expect("it waits for its own turn alone");
     assert!(has(&fetcher, "good").is_some() && has(&fetcher, "new").is_some());
 }
 

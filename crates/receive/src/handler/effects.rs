@@ -1,4 +1,4 @@
-//! The effects that a handler wants: messages, each to one destination.
+//! The answer of a handler: the effects that it wants, which are messages, each to one destination; or why there are none.
 
 use std::collections::BTreeMap;
 
@@ -60,22 +60,17 @@ pub struct Message {
     /// Name of the destination that it goes to: `[destinations.NAME]`.
     pub destination: String,
     /// Name of the effect, unique within the event; part of the idempotency key.
-    #[doc(hidden)]
-    pub name: String,
+    pub(crate) name: String,
     /// HTTP method of the call; `POST` unless set.
-    #[doc(hidden)]
-    pub method: String,
+    pub(crate) method: String,
     /// Path that is appended to the destination's URL; empty unless set.
-    #[doc(hidden)]
-    pub path: String,
+    pub(crate) path: String,
     /// Extra headers, sorted by name.
-    #[doc(hidden)]
-    pub headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
     /// `None` sends the event's own bytes.
     pub body: Option<Bytes>,
     /// Name of its lane; none unless set.
-    #[doc(hidden)]
-    pub lane: Option<String>,
+    pub(crate) lane: Option<String>,
     /// A mistake made while building, reported when the handler returns.
     mistake: Option<String>,
 }
@@ -176,4 +171,39 @@ impl Message {
         }
         Ok(())
     }
+}
+
+/// The lane of a message, for a look at what handlers answer.
+pub fn lane_of(message: &Message) -> Option<&str> {
+    message.lane.as_deref()
+}
+
+/// The answer of a handler.
+pub type Handled = Result<Effects, HandlerError>;
+
+/// The reason why a handler did not answer with effects. The variant is the decision.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// Failed for now: the event is kept as `retry` and dispatched again with back-off.
+    #[error("{0:#}")]
+    Retry(#[from] anyhow::Error),
+    /// The payload is not what the handler expects: kept as `failed`.
+    #[error("payload does not fit the handler: {0}")]
+    Payload(#[from] serde_json::Error),
+    /// Refused for good: kept as `failed`.
+    #[error("{0}")]
+    Refused(String),
+    /// Nothing to do: kept as `ignored`.
+    #[error("{0}")]
+    Ignore(&'static str),
+}
+
+/// Ends a handler with nothing to do; `why` is shown with the event.
+pub fn ignore(why: &'static str) -> Handled {
+    Err(HandlerError::Ignore(why))
+}
+
+/// Ends a handler for good: the event is kept as `failed` with `why` and not tried again by itself.
+pub fn refuse(why: impl Into<String>) -> Handled {
+    Err(HandlerError::Refused(why.into()))
 }

@@ -17,7 +17,7 @@ use hooklatch_bench::{
 };
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::plain;
-use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::provider::{ActiveProvider, Kind, Provider};
 use hooklatch_receive::providers::builtin;
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::{Scheme, Spec};

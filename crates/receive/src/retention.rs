@@ -1,4 +1,9 @@
-//! Rounds over everything that is kept: when they begin, in what order they go, where they go on.
+//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they
+//! take, with pauses between, so that admission hardly notices. One node at a time. What may be deleted, and that nothing
+//! else is, is the store's part (`crates/store/src/retention/`).
+//!
+//! [`Pruner`] makes the rounds, [`overdue`] measures how late it is without deleting anything, and [`delete_wholes`]
+//! deletes the received bytes of redacted events once nothing needs them any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,12 +11,68 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::pace::PrunePace;
 use hooklatch_core::config::{ACTIVITY_DAYS, Config, RetentionConfig};
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, UnixMs};
-use hooklatch_store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
+use hooklatch_store::{Cuts, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
+
+/// Batches that take longer get smaller; those that take less than the other get larger.
+const SLOW: Duration = Duration::from_millis(50);
+const FAST: Duration = Duration::from_millis(10);
+/// Fewest rows of a batch.
+const ROWS_N_MIN: u32 = 50;
+/// Longest and shortest pause between two batches.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// Time overdue beyond which pauses get shorter. Milliseconds.
+const OVERDUE_MS: i64 = 3_600_000;
+/// Least time between two lines of the log that say that pruning is behind.
+const LOG_EVERY: Duration = Duration::from_hours(1);
+
+/// The pace of one node.
+#[derive(Debug)]
+pub(super) struct PrunePace {
+    rows_n: u32,
+    logged_at: Option<Instant>,
+}
+
+impl Default for PrunePace {
+    fn default() -> Self {
+        Self { rows_n: 200, logged_at: None }
+    }
+}
+
+impl PrunePace {
+    /// Returns how many rows the next batch looks at.
+    pub(crate) fn rows_n(&self) -> u32 {
+        self.rows_n
+    }
+
+    /// Takes in how long a batch took.
+    pub(crate) fn took(&mut self, elapsed: Duration) {
+        if elapsed > SLOW {
+            self.rows_n = (self.rows_n / 2).max(ROWS_N_MIN);
+        } else if elapsed < FAST {
+            self.rows_n = (self.rows_n + self.rows_n / 2).min(PRUNED_N_MAX);
+        }
+    }
+
+    /// Lets others work for as long as the last batch took; a quarter of it when a lot is overdue.
+    pub(crate) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
+        let pause = if overdue_ms > OVERDUE_MS { elapsed / 4 } else { elapsed };
+        stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+    }
+
+    /// True when it is time to log again that pruning is behind.
+    pub(super) fn is_log_due(&mut self) -> bool {
+        let is_due = self.logged_at.is_none_or(|at| at.elapsed() >= LOG_EVERY);
+        if is_due {
+            self.logged_at = Some(Instant::now());
+        }
+        is_due
+    }
+}
 
 const DAY_MS: i64 = 86_400_000;
 /// Time for which this node may go on after its last word before another one may take over. Milliseconds.
@@ -106,7 +167,7 @@ impl Pruner {
         }
     }
 
-    /// The same by a clock that a person says is right, however far it is beyond the last round.
+    /// Prunes by a clock that an operator has confirmed, however far it is beyond the last round.
     pub fn by_a_right_clock(self) -> Self {
         Self { is_clock_right: true, ..self }
     }
@@ -366,4 +427,73 @@ fn says_no_lag() {
 #[expect(clippy::cast_precision_loss, reason = "a gauge")]
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1_000.0
+}
+
+/// Rows that are looked at in each table.
+const LOOKED_N: u32 = 50;
+
+/// How late the oldest rows are that should have gone, by table. Milliseconds; 0 where none are.
+pub async fn overdue(
+    store: &Store,
+    clock: &Clock,
+    config: &RetentionConfig,
+) -> Result<Vec<(&'static str, i64)>, StoreError> {
+    let now_ms = store.prune_now(clock.now_ms()).await?;
+    let cuts = cuts(config, now_ms);
+    let mut late_ms = Vec::new();
+    for kind in [PrunedKind::Bodies, PrunedKind::Contents, PrunedKind::Messages, PrunedKind::Audit] {
+        let found = store.prune_look(PruneWalk::of(kind), &cuts, &PrunePlace::default(), LOOKED_N).await?;
+        // What something still needs is not late.
+        let goes_n = if found.is_empty() { 0 } else { store.prune_count(kind, &found, &cuts).await? };
+        late_ms.push((kind.table(), if goes_n > 0 { found.overdue_ms() } else { 0 }));
+    }
+    Ok(late_ms)
+}
+
+/// Time between two looks. So long, and as long as one look takes, such bytes are there at most when they are no longer
+/// needed.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Rows of one transaction.
+const BATCH_N: u32 = 500;
+
+/// Looks again and again until `stop`; any number of nodes may.
+pub async fn delete_wholes(store: &Store, mut stop: Stop) {
+    while !stop.pause(LOOK_EVERY).await {
+        if let Err(error) = look(store).await {
+            warn!(%error, "could not delete what redacted events are no longer needed with");
+        }
+    }
+}
+
+async fn look(store: &Store) -> Result<(), StoreError> {
+    let mut after = Some(0);
+    while let Some(place) = after {
+        after = store.wholes_delete(place, BATCH_N).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_shrink_when_they_are_slow_and_grow_when_they_are_fast_within_bounds() {
+        let mut pace = PrunePace::default();
+        let mut after = |ms: u64, times: u32| {
+            (0..times).for_each(|_| pace.took(Duration::from_millis(ms)));
+            pace.rows_n()
+        };
+        assert_eq!(after(30, 5), 200, "neither slow nor fast");
+        assert_eq!(after(51, 1), 100);
+        assert_eq!(after(400, 20), ROWS_N_MIN);
+        assert_eq!(after(9, 1), 75);
+        assert_eq!(after(1, 50), PRUNED_N_MAX);
+    }
+
+    #[test]
+    fn being_behind_is_logged_at_most_once_an_hour() {
+        let mut pace = PrunePace::default();
+        assert_eq!([pace.is_log_due(), pace.is_log_due()], [true, false]);
+    }
 }

@@ -1,6 +1,7 @@
-//! From a request to a believed one: verification, and the keys and confirmations that it asks for on the way.
+//! From a request to a verified one: on another thread when its body is large, with the keys and confirmations that it
+//! asks for on the way.
 //!
-//! Verification does no I/O. Where a request names a key that this node does not have yet, it says so
+//! Verification does no I/O. Where a request names a key that this node does not have yet, verification reports it
 //! ([`VerifyError::KeyWanted`]); the key is fetched here, and the same request is verified once more. What a stranger
 //! can make us do this way is bounded: two keys for each request, and every call by the budgets of `fetch/`. Nothing is
 //! fetched before the kind has checked what it can check without a key, because only then does it ask for one.
@@ -9,17 +10,60 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tracing::info;
 
-use super::error::ReceiveError;
-use super::heavy::Heavy;
 use crate::admit::ProviderEntry;
 use crate::fetch::{FetchError, Fetcher, UsedKeys, WantedKey};
 use crate::provider::ActiveProvider;
+use crate::receiver::ReceiveError;
 use hooklatch_core::json::text_of;
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_verify::spec::AnswerSpec;
-use hooklatch_verify::{RawRequest, Unbelieved, Verified, VerifyError, not_fetched};
+use hooklatch_verify::{RawRequest, RejectedRequest, Verified, VerifyError, not_fetched};
+
+/// Up to this many bytes a body is verified where it arrived: that takes less than handing it over. Bytes.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// Permits for heavy requests: one less than there are processors, and at least one. Clones share them.
+#[derive(Clone)]
+pub(super) struct Heavy(Arc<Semaphore>);
+
+impl Heavy {
+    pub(crate) fn new() -> Self {
+        let processors_n = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self(Arc::new(Semaphore::new(processors_n.saturating_sub(1).max(1))))
+    }
+
+    /// True when a body of `bytes_n` bytes is verified where it arrived.
+    pub(super) fn is_light(bytes_n: usize) -> bool {
+        bytes_n <= BYTES_MAX
+    }
+
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not a
+    /// caller still waits for it.
+    pub(crate) async fn done<T: Send + 'static>(
+        &self,
+        bytes_n: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if Self::is_light(bytes_n) { Some(work()) } else { self.beside(work).await }
+    }
+
+    /// Returns the result of `work`, which takes long whatever the size of the body is; `None` when it broke off.
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(place);
+            done
+        });
+        working.await.ok()
+    }
+}
 
 /// Most keys that are fetched for one request.
 const KEYS_OF_REQUEST_N_MAX: usize = 2;
@@ -32,14 +76,14 @@ pub(crate) async fn verified(
 ) -> Result<Verified, ReceiveError> {
     let bytes_n = request.body.len();
     if Heavy::is_light(bytes_n) {
-        return Ok(entry.provider.believe(request)?);
+        return Ok(entry.provider.try_verify(request)?);
     }
     let entry = Arc::clone(entry);
-    let verified = heavy.done(bytes_n, move || entry.provider.believe(request)).await;
+    let verified = heavy.done(bytes_n, move || entry.provider.try_verify(request)).await;
     Ok(verified.ok_or_else(interrupted)??)
 }
 
-/// Does the same with keys that were fetched, and notes those that verified the request.
+/// Verifies a request with fetched keys, and records those that verified it.
 async fn verified_by(
     heavy: &Heavy,
     entry: &Arc<ProviderEntry>,
@@ -49,7 +93,7 @@ async fn verified_by(
     let bytes_n = request.body.len();
     let (entry, used) = (Arc::clone(entry), Arc::new(UsedKeys::new(fetcher)));
     let source = Arc::clone(&used);
-    let work = move || entry.provider.believe_from(source, request);
+    let work = move || entry.provider.verify_with_source(source, request);
     let verified = heavy.done(bytes_n, work).await.ok_or_else(interrupted)??;
     used.proved();
     Ok(verified)
@@ -110,16 +154,16 @@ async fn verified_with_keys(
     (mut request, peer): (RawRequest, Option<IpAddr>),
 ) -> Result<Verified, ReceiveError> {
     for _ in 0..KEYS_OF_REQUEST_N_MAX {
-        let mut unbelieved = match verified_by(heavy, entry, fetcher, request).await {
-            Err(ReceiveError::Verify(unbelieved)) => unbelieved,
+        let mut rejected = match verified_by(heavy, entry, fetcher, request).await {
+            Err(ReceiveError::Verify(rejected)) => rejected,
             other => return other,
         };
-        let Some(wanted) = wanted(&unbelieved) else { return Err(unbelieved.into()) };
+        let Some(wanted) = wanted(&rejected) else { return Err(rejected.into()) };
         match fetcher.fetch(&wanted, peer).await {
-            Ok(()) => request = unbelieved.request,
+            Ok(()) => request = rejected.request,
             Err(FetchError::NoSuchKey(more)) => {
-                unbelieved.why = not_fetched(unbelieved.why, &more);
-                return Err(unbelieved.into());
+                rejected.why = not_fetched(rejected.why, &more);
+                return Err(rejected.into());
             }
             Err(away) => return Err(away.into()),
         }
@@ -128,8 +172,8 @@ async fn verified_with_keys(
 }
 
 /// The key that a verification did not have.
-fn wanted(unbelieved: &Unbelieved) -> Option<WantedKey> {
-    match &unbelieved.why {
+fn wanted(rejected: &RejectedRequest) -> Option<WantedKey> {
+    match &rejected.why {
         VerifyError::KeyWanted { setting, id } => {
             Some(WantedKey { setting: setting.clone(), id: id.clone() })
         }
@@ -171,6 +215,44 @@ mod tests {
     use hooklatch_core::types::Clock;
     use hooklatch_verify::{Believed, BelievedExt, KeySource, Keys, KeysExt, failed_at};
 
+    #[tokio::test]
+    async fn a_large_body_is_verified_beside_what_else_is_served() {
+        let heavy = Heavy::new();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A caller that ran it here would wait in vain for the send after it.
+        let wait = move || receiver.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+        let verified = heavy.done(BYTES_MAX + 1, wait);
+        let (was_received, ()) = futures_util::join!(verified, async { sender.send(()).expect("it waits") });
+        assert_eq!(was_received, Some(true));
+        let here = std::thread::current().id();
+        assert_eq!(heavy.done(BYTES_MAX, || std::thread::current().id()).await, Some(here));
+        assert_ne!(heavy.done(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
+        assert_ne!(
+            heavy.beside(|| std::thread::current().id()).await,
+            Some(here),
+            "however small the body is"
+        );
+        assert_eq!(heavy.done(BYTES_MAX + 1, || panic!("a defect")).await, None::<()>);
+        assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1), "and the next one has its place");
+    }
+
+    #[tokio::test]
+    async fn concurrent_verifications_are_bounded_even_when_their_callers_are_gone() {
+        let heavy = Heavy::new();
+        let places_n = heavy.0.available_permits();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let receiver = Arc::new(std::sync::Mutex::new(receiver));
+        for _ in 0..places_n {
+            let receiver = Arc::clone(&receiver);
+            let wait = move || drop(receiver.lock().map(|receiver| receiver.recv()));
+            let gone = futures_util::future::poll_immediate(Box::pin(heavy.done(BYTES_MAX + 1, wait))).await;
+            assert_eq!(gone, None, "its request went away");
+        }
+        assert_eq!(heavy.0.available_permits(), 0, "its place is taken until it is done");
+        drop(sender);
+        assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1));
+    }
+
     /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
     fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         for id in String::from_utf8_lossy(&request.body).split(',') {
@@ -200,9 +282,9 @@ mod tests {
     async fn verify_request(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
         match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
             Ok(_) => Ok(()),
-            Err(ReceiveError::Verify(unbelieved)) => {
-                assert_eq!(failed_at(&unbelieved.why).reason, "no_key");
-                Err(unbelieved.to_string())
+            Err(ReceiveError::Verify(rejected)) => {
+                assert_eq!(failed_at(&rejected.why).reason, "no_key");
+                Err(rejected.to_string())
             }
             Err(other) => panic!("{other}"),
         }
