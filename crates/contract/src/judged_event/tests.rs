@@ -1,5 +1,7 @@
 //! Every combination of facts, and the page that shows what is said of them.
 
+use std::fmt::Write as _;
+
 use super::*;
 
 /// What an event has of calls, by the state that this makes: three calls, of which one is the worst.
@@ -259,9 +261,9 @@ fn tables(what: &str, rows: &[(String, EventFacts<'_>)]) -> String {
     let shared = shared_start(&judged.iter().map(|(_, one)| one.headline.as_str()).collect::<Vec<_>>());
     let mut page = String::new();
     if !shared.is_empty() {
-        page += &format!("\n“{shared} …”\n");
+        writeln!(page, "\n“{shared} …”").unwrap();
     }
-    page += &format!("\n| {what} | headline |\n|---|---|\n");
+    writeln!(page, "\n| {what} | headline |\n|---|---|").unwrap();
     let mut acts: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, judgement) in &judged {
         let rest = judgement.headline.strip_prefix(shared).unwrap_or(&judgement.headline).trim_start();
@@ -270,7 +272,7 @@ fn tables(what: &str, rows: &[(String, EventFacts<'_>)]) -> String {
             (false, true) => "no more than that",
             (false, false) => "… ",
         };
-        page += &format!("| {name} | {dots}{rest} |\n");
+        writeln!(page, "| {name} | {dots}{rest} |").unwrap();
         for one in &judgement.acts {
             let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
@@ -281,11 +283,11 @@ fn tables(what: &str, rows: &[(String, EventFacts<'_>)]) -> String {
             }
         }
     }
-    page += &format!("\n| act (risk) | what it does | {what} |\n|---|---|---|\n");
+    writeln!(page, "\n| act (risk) | what it does | {what} |\n|---|---|---|").unwrap();
     acts.sort();
     for (act, names) in acts {
         let when = if names.len() == rows.len() { "all".to_owned() } else { names.join("; ") };
-        page += &format!("| {act} | {when} |\n");
+        writeln!(page, "| {act} | {when} |").unwrap();
     }
     page
 }
