@@ -11,8 +11,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use cbc::cipher::block_padding::{NoPadding, Pkcs7};
 use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
 use des::TdesEde3;
+use hmac::{Hmac, KeyInit, Mac};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hmac;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq;
@@ -140,24 +140,39 @@ pub fn hmac(hash: Hash, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The state of an HMAC behind its key.
-pub(crate) fn mac_key(hash: Hash, key: &[u8]) -> Option<hmac::Key> {
-    let algorithm = match hash {
-        Hash::Md5 => return None,
-        Hash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-        Hash::Sha256 => hmac::HMAC_SHA256,
-        Hash::Sha384 => hmac::HMAC_SHA384,
-        Hash::Sha512 => hmac::HMAC_SHA512,
-    };
-    Some(hmac::Key::new(algorithm, key))
+#[derive(Clone)]
+pub(crate) enum MacKey {
+    Sha1(Hmac<Sha1>),
+    Sha256(Hmac<Sha256>),
+    Sha384(Hmac<Sha384>),
+    Sha512(Hmac<Sha512>),
+}
+
+/// The state of an HMAC behind `key`, which may have any length.
+pub(crate) fn mac_key(hash: Hash, key: &[u8]) -> Option<MacKey> {
+    match hash {
+        Hash::Md5 => None,
+        Hash::Sha1 => Hmac::new_from_slice(key).ok().map(MacKey::Sha1),
+        Hash::Sha256 => Hmac::new_from_slice(key).ok().map(MacKey::Sha256),
+        Hash::Sha384 => Hmac::new_from_slice(key).ok().map(MacKey::Sha384),
+        Hash::Sha512 => Hmac::new_from_slice(key).ok().map(MacKey::Sha512),
+    }
 }
 
 /// The HMAC of `parts`, one after the other.
-pub(crate) fn mac<P: AsRef<[u8]>>(key: &hmac::Key, parts: &[P]) -> Vec<u8> {
-    let mut context = hmac::Context::with_key(key);
-    for part in parts {
-        context.update(part.as_ref());
+pub(crate) fn mac<P: AsRef<[u8]>>(key: &MacKey, parts: &[P]) -> Vec<u8> {
+    fn of<M: Mac, P: AsRef<[u8]>>(mut mac: M, parts: &[P]) -> Vec<u8> {
+        for part in parts {
+            mac.update(part.as_ref());
+        }
+        mac.finalize().into_bytes().to_vec()
     }
-    context.sign().as_ref().to_vec()
+    match key {
+        MacKey::Sha1(mac) => of(mac.clone(), parts),
+        MacKey::Sha256(mac) => of(mac.clone(), parts),
+        MacKey::Sha384(mac) => of(mac.clone(), parts),
+        MacKey::Sha512(mac) => of(mac.clone(), parts),
+    }
 }
 
 /// The CRC-32 (IEEE) of `bytes`: no digest, but some sender signs it.

@@ -4,9 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ring::hmac;
-
-use super::encoding::{Hash, digest, key_base64, mac, mac_key, same};
+use super::encoding::{Hash, MacKey, digest, key_base64, mac, mac_key, same};
 use super::error::{KeyError, SignError, VerifyError};
 use super::private::{OwnKey, SigningKey};
 use super::public::{PublicKey, PublicScheme};
@@ -24,7 +22,7 @@ struct NamedKey {
 #[derive(Clone)]
 enum Key {
     /// The state of an HMAC behind the secret, and the length of the secret in bytes.
-    Mac(hmac::Key, usize),
+    Mac(MacKey, usize),
     /// A plain hash, and the secret that stands in front of the text or behind it.
     Hash {
         hash: Hash,

@@ -5,12 +5,13 @@
 //! its own, and the bytes of the body go to the digest as they are. That leaves one rule that Jinja does not have: the
 //! body stands alone, `{{ body }}`, and no filter or condition sees it.
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Sha256, Sha512};
 use std::cell::LazyCell;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use ring::hmac;
 use serde_json::{Value, json};
 
 use super::headers::value;
@@ -113,7 +114,7 @@ fn between(text: &str) -> Result<Option<Template>, String> {
 #[derive(Default)]
 pub(crate) struct Signers {
     /// Each of them gives a signature; the destination accepts a call when it knows one of the secrets.
-    standard: Vec<hmac::Key>,
+    standard: Vec<Hmac<Sha256>>,
     header: Option<HeaderSigner>,
 }
 
@@ -121,14 +122,24 @@ pub(crate) struct Signers {
 struct HeaderSigner {
     config: HmacConfig,
     signed: HmacTemplate,
-    key: hmac::Key,
+    key: HeaderKey,
+}
+
+enum HeaderKey {
+    Sha256(Hmac<Sha256>),
+    Sha512(Hmac<Sha512>),
+}
+
+/// HMAC takes keys of any length; the error exists for other MACs.
+fn keyed<M: KeyInit>(key: &[u8]) -> Result<M, String> {
+    M::new_from_slice(key).map_err(|error| error.to_string())
 }
 
 impl Signers {
     /// The error says what is wrong with the template of what is signed.
     pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        let key = |secret| hmac::Key::new(hmac::HMAC_SHA256, &sign_key(secret));
-        let standard = config.sign_secrets.iter().map(key).collect();
+        let keys = config.sign_secrets.iter().map(|secret| keyed(&sign_key(secret)));
+        let standard = keys.collect::<Result<_, _>>()?;
         let header = config.http.hmac.clone().map(HeaderSigner::new).transpose()?;
         Ok(Self { standard, header })
     }
@@ -161,17 +172,15 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 /// time is that of the attempt, so that a late one is accepted, too. Signatures by several secrets stand side by side, with
 /// a space between them.
 fn standard(
-    keys: &[hmac::Key],
+    keys: &[Hmac<Sha256>],
     message: &LeasedMessage,
     now_s: i64,
     headers: &mut HeaderMap,
 ) -> Result<(), String> {
     let begin = format!("{}.{now_s}.", message.idempotency_key);
-    let signature = |key: &hmac::Key| {
-        let mut mac = hmac::Context::with_key(key);
-        mac.update(begin.as_bytes());
-        mac.update(&message.body);
-        format!("v1,{}", STANDARD.encode(mac.sign()))
+    let signature = |key: &Hmac<Sha256>| {
+        let mac = key.clone().chain_update(&begin).chain_update(&message.body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     };
     let signatures: Vec<String> = keys.iter().map(signature).collect();
     headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
@@ -182,22 +191,23 @@ fn standard(
 
 impl HeaderSigner {
     fn new(config: HmacConfig) -> Result<Self, String> {
-        let algorithm = match config.algorithm {
-            HmacAlgorithm::Sha256 => hmac::HMAC_SHA256,
-            HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
+        let secret = config.secret.reveal().as_bytes();
+        let key = match config.algorithm {
+            HmacAlgorithm::Sha256 => HeaderKey::Sha256(keyed(secret)?),
+            HmacAlgorithm::Sha512 => HeaderKey::Sha512(keyed(secret)?),
         };
-        let key = hmac::Key::new(algorithm, config.secret.reveal().as_bytes());
         Ok(Self { signed: HmacTemplate::parse(&config.signed)?, key, config })
     }
 
     fn sign(&self, message: &LeasedMessage, now_s: i64, headers: &mut HeaderMap) -> Result<(), String> {
-        let (config, mut mac) = (&self.config, hmac::Context::with_key(&self.key));
-        self.signed
-            .each(now_s, || of_message(message), &message.body, |bytes| mac.update(bytes))
-            .map_err(|why| format!("hmac.signed: {why}"))?;
+        let config = &self.config;
+        let mac = match &self.key {
+            HeaderKey::Sha256(key) => self.mac(key.clone(), message, now_s)?,
+            HeaderKey::Sha512(key) => self.mac(key.clone(), message, now_s)?,
+        };
         let signature = match config.encoding {
-            HmacEncoding::Hex => hex::encode(mac.sign()),
-            HmacEncoding::Base64 => STANDARD.encode(mac.sign()),
+            HmacEncoding::Hex => hex::encode(mac),
+            HmacEncoding::Base64 => STANDARD.encode(mac),
         };
         let signature = format!("{}{signature}", config.prefix);
         headers.insert(name(&config.header)?, value(&config.header, &signature)?);
@@ -205,6 +215,13 @@ impl HeaderSigner {
             headers.insert(name(header)?, HeaderValue::from(now_s));
         }
         Ok(())
+    }
+
+    fn mac<M: Mac>(&self, mut mac: M, message: &LeasedMessage, now_s: i64) -> Result<Vec<u8>, String> {
+        self.signed
+            .each(now_s, || of_message(message), &message.body, |bytes| mac.update(bytes))
+            .map_err(|why| format!("hmac.signed: {why}"))?;
+        Ok(mac.finalize().into_bytes().to_vec())
     }
 }
 
