@@ -1,9 +1,11 @@
-//! What every other crate of Hooklatch builds on: types, configuration, JSON, templates, network, times, metrics and logs.
+//! What every other crate of Hooklatch builds on: types, configuration, JSON, templates, network, times, metrics and
+//! logs.
 //!
-//! Start with `types/` (the words of the domain as types) and `config/` (the configuration as data). `json/` reads JSON by
-//! raw text, `filter/` and `template/` are the two small languages of routes, `seal/` encrypts what is stored, `net.rs` and
-//! `tls/` bound whom a call may reach and who is served, `meters/` lists every metric, `logging/` installs the log, and
-//! `stop.rs` is the shutdown signal. Nothing in here does what a sender, the store or a route does.
+//! Start with `types/` (the words of the domain as types) and `config/` (the configuration as data). `json/` reads JSON
+//! by raw text, `filter/` and `template/` are the two small languages of routes, `seal.rs` encrypts what is stored,
+//! `net.rs` and `tls.rs` bound whom a call may reach and who is served, `meters.rs` lists every metric, `logging.rs`
+//! installs the log, and `stop.rs` is the shutdown signal. Nothing in here does what a sender, the store or a route
+//! does.
 
 pub mod backoff;
 pub mod config;

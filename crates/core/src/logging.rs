@@ -1,7 +1,7 @@
 //! Log lines: for people in a terminal, one JSON object a line otherwise. What a line says is written where it happens.
 //!
-//! [`install`] sets up the process's log, which is written without waiting for the reader. [`Sampler`] bounds the lines of
-//! one kind that strangers can cause, [`Lines`] those of several kinds.
+//! [`install`] sets up the process's log, which is written without waiting for the reader. [`Sampler`] bounds the lines
+//! of one kind that strangers can cause, [`Lines`] those of several kinds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -98,7 +98,8 @@ pub fn install(config: &LogConfig, silent: Vec<&'static str>) -> anyhow::Result<
     installed.map_err(|error| anyhow::anyhow!("could not install the log: {error}"))
 }
 
-/// The second that is running for one kind of line.
+/// The second that is running for one kind of line. Seconds begin with the process, not with the first line of a flood:
+/// around a boundary, twice as many lines as the bound may be written within one second.
 struct RunningSecond {
     /// Counted from the process's first line.
     second: u64,

@@ -1,5 +1,5 @@
-//! Mistakes in a text that a person wrote, as data: a configuration, a kind's `provider.toml`, a handler's pattern; and how
-//! words of others are shown and guessed.
+//! Mistakes in a text that a person wrote, as data: a configuration, a kind's `provider.toml`, a handler's pattern; and
+//! how words of others are shown and guessed.
 //!
 //! Which file a mistake is in, and how it is shown, is decided where the file is known: see `config::ConfigProblem`.
 
@@ -105,8 +105,8 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// The one of `known` that `text` was probably meant to be: at most two edits away (characters put in, left out, replaced,
-/// or swapped with their neighbour), and fewer than half of its letters.
+/// The one of `known` that `text` was probably meant to be: at most two edits away (characters put in, left out,
+/// replaced, or swapped with their neighbour), and fewer than half of its letters.
 pub fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let text: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     known

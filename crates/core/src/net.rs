@@ -151,8 +151,8 @@ pub fn permitted(
     if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
-/// IANA's registries of special-purpose addresses: what no host on the internet has. Of IPv6 only `2000::/3` is given out;
-/// in it these are for documentation, or wrap other addresses (Teredo, ORCHID, 6to4).
+/// IANA's registries of special-purpose addresses: what no host on the internet has. Of IPv6 only `2000::/3` is given
+/// out; in it these are for documentation, or wrap other addresses (Teredo, ORCHID, 6to4).
 const SPECIAL: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 \
                        192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 2001::/23 \
                        2001:db8::/32 2002::/16 3fff::/20";

@@ -10,8 +10,8 @@
 //!
 //! A database keeps a check value for each key id, so that no other key is used under that id.
 //!
-//! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal` writes
-//! them again for another key.
+//! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal`
+//! writes them again for another key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -148,7 +148,8 @@ impl<'a> SealedPlace<'a> {
         Self { table: "webhook_payloads", column, number: event_seq, attempt_n: 0, event }
     }
 
-    /// The content of the message with this number, which follows from this event: `headers` or `body` of `outbox_contents`.
+    /// The content of the message with this number, which follows from this event: `headers` or `body` of
+    /// `outbox_contents`.
     pub fn of_message(column: &'static str, message_id: i64, event: (&'a str, &'a str)) -> Self {
         Self { table: "outbox_contents", column, number: message_id, attempt_n: 0, event }
     }
@@ -163,8 +164,8 @@ impl<'a> SealedPlace<'a> {
         Self { table: "fetched_keys", column: "content", number, attempt_n: 0, event: ("", "") }
     }
 
-    /// Its bytes: no two places have the same, because names hold no zero, numbers have one length, and the event's id is
-    /// last.
+    /// Its bytes: no two places have the same, because names hold no zero, numbers have one length, and the event's id
+    /// is last.
     pub fn bytes(&self) -> Vec<u8> {
         let (provider, event_id) = self.event;
         let parts = [

@@ -1,7 +1,7 @@
 //! Times: for people in UTC with how long ago that was, for programs as RFC 3339.
 //!
-//! UTC, because an operator holds them against logs and against what a sender's dashboard and a colleague elsewhere say;
-//! how long ago it was is the same everywhere.
+//! UTC, because an operator holds them against logs and against what a sender's dashboard and a colleague elsewhere
+//! say; how long ago it was is the same everywhere.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -43,7 +43,8 @@ pub fn rfc3339(at_ms: i64) -> Option<String> {
     Timestamp::from_millisecond(at_ms).ok().map(|at| format!("{at:.3}"))
 }
 
-/// A length of time in its largest unit below two days, with the next smaller one where there is one alone. Milliseconds.
+/// A length of time in its largest unit below two days, with the next smaller one where there is one alone.
+/// Milliseconds.
 pub fn ago(ms: i64) -> String {
     match ms.max(0) / 1_000 {
         s @ 0..=59 => format!("{s} s"),
@@ -68,8 +69,8 @@ pub fn length_in_words(ms: u64) -> String {
     format!("{} {unit}", ms / of)
 }
 
-/// Reads a time that a person writes: RFC 3339 (in UTC where it names no zone), a date (its midnight in UTC), or how long
-/// ago: `30s`, `15m`, `2h`, `3d`.
+/// Reads a time that a person writes: RFC 3339 (in UTC where it names no zone), a date (its midnight in UTC), or how
+/// long ago: `30s`, `15m`, `2h`, `3d`.
 pub fn parse_time(text: &str, now_ms: i64) -> Result<i64, String> {
     if let Some(ms) = length(text) {
         return Ok(now_ms.saturating_sub(ms));

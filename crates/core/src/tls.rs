@@ -1,5 +1,5 @@
-//! TLS of our own listeners: certificates and keys from files, read again when those change, who a client says it is, and
-//! how we call our own listener.
+//! TLS of our own listeners: certificates and keys from files, read again when those change, who a client says it is,
+//! and how we call our own listener.
 //!
 //! Whom our calls believe is not here: that is each destination's own
 //! (`crates/outbox/src/destinations/kinds/http/client.rs`).

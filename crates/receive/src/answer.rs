@@ -2,8 +2,8 @@
 //!
 //! A program of the operator's own (`first_party`) chose its keys itself and can act on an answer, so it gets a refusal
 //! that names the mistake, one status for a key that was used with other content, and a receipt: what followed from its
-//! command. These answers follow from the content that is stored under a key. They are computed and never stored: after a
-//! crash, and from whichever node, the same request is answered the same.
+//! command. These answers follow from the content that is stored under a key. They are computed and never stored: after
+//! a crash, and from whichever node, the same request is answered the same.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,12 @@
 //! What one node counts of requests, in memory: how they ended, further copies of events, how old signatures were, and
-//! since when every request was refused.
+//! since when every request was answered 5xx.
 //!
 //! Ends are counted for `hooklatch_requests_total`, by handles that are made once, because looking one up by its labels
 //! costs more than all else that is counted of a request; and for `/v1/activity`, as numbers since the start.
 //!
-//! Copies are written later: a copy is answered before anything of it is written. Their number is no promise: what a node
-//! had counted when it died is lost, and so are the copies of further events while [`EVENTS_N_MAX`] wait to be written.
+//! Copies are written later: a copy is answered before anything of it is written. Their number is no promise: what a
+//! node had counted when it died is lost, and so are the copies of further events while [`EVENTS_N_MAX`] wait to be
+//! written.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -25,7 +26,8 @@ const ENDS_N: usize = Outcome::ALL.len() + 4;
 pub enum RequestEnd {
     /// Its events were admitted, the strongest of them with this outcome.
     Admitted(Outcome),
-    /// Answered, and nothing was there to admit.
+    /// Answered, and nothing was there to admit: a handshake, a batch without events, or a GET or HEAD that only looked
+    /// at the URL (`unread.rs`).
     Nothing,
     /// The request was not believed.
     Rejected,
@@ -95,7 +97,8 @@ impl RequestCounts {
         }
     }
 
-    /// Counts the new events of one request of `provider`: how many a route or a handler takes, and how many nothing does.
+    /// Counts the new events of one request of `provider`: how many a route or a handler takes, and how many nothing
+    /// does.
     pub(super) fn count_taken(&self, provider: &Name, (taken_n, untaken_n): (usize, usize)) {
         if taken_n > 0 {
             let made = || metrics::counter!("hooklatch_taken_total", "provider" => provider.to_string());
@@ -206,7 +209,8 @@ impl SignedTimes {
 
 /// Since when every request that could have been admitted was answered 5xx. 0: none was, or one was admitted since.
 ///
-/// What strangers are answered says nothing about that, nor does a handshake: neither needs the database.
+/// What strangers are answered says nothing about that, nor does an answer without an event: neither needs the
+/// database.
 #[derive(Default)]
 pub(crate) struct RefusingSince {
     since_ms: AtomicI64,

@@ -1,9 +1,9 @@
-//! Explain: a saved request is judged as a received one would be, step by step, and without any effect. The command, the
-//! API and the console show what is found here.
+//! Explain: a saved request is judged as a received one would be, step by step, and without any effect. The command,
+//! the API and the console show what is found here.
 //!
-//! [`parse`] takes a saved request apart (`POST /webhooks/NAME`, headers, an empty line and the body); [`judged`] judges
-//! it, with the hints of `diagnose`; [`Explainer`] does both with the configured providers, for a running server. Nothing
-//! here shows what a signature should have been.
+//! [`parse`] takes a saved request apart (`POST /webhooks/NAME`, headers, an empty line and the body); [`judged`]
+//! judges it, with the hints of `diagnose`; [`Explainer`] does both with the configured providers, for a running
+//! server. Nothing here shows what a signature should have been.
 
 use std::sync::Arc;
 

@@ -3,16 +3,16 @@
 //! No HTTP types and no SQL: `http/` turns bytes into a `RawRequest` and a [`SenderAnswer`] into bytes. After
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 //!
-//! A **kind** is how one sort of sender signs and shapes its requests: a `provider.toml`, seldom with code beside it. The
-//! built-in ones are in [`providers`], those of an operator's folder are read by [`mod@kind`], and a [`provider::Provider`]
-//! is a kind with handlers. A **provider** is one configured `[providers.NAME]`: a [`provider::ActiveProvider`], with its
-//! limits a [`admit::ProviderEntry`].
+//! A **kind** is how one sort of sender signs and shapes its requests: a `provider.toml`, seldom with code beside it.
+//! The built-in ones are in [`providers`], those of an operator's folder are read by [`mod@kind`], and a
+//! [`provider::Provider`] is a kind with handlers. A **provider** is one configured `[providers.NAME]`: a
+//! [`provider::ActiveProvider`], with its limits a [`admit::ProviderEntry`].
 //!
 //! Reading order: `receiver.rs` takes one request to its answer; `verification.rs` verifies it, `admit/` commits it,
-//! `answer.rs` is what the sender gets. `unread.rs` records requests that are refused before they are verified, `notes.rs`
-//! and `diagnose.rs` show the operator why a request was refused, `explain.rs` does so for saved ones, and `counts.rs`
-//! counts how requests ended. `test_event.rs` makes test events without a sender, for operators. `vectors.rs` and
-//! `pairs.rs` judge the requests beside a kind.
+//! `answer.rs` is what the sender gets. `unread.rs` records requests that are refused before they are verified,
+//! `notes.rs` and `diagnose.rs` show the operator why a request was refused, `explain.rs` does so for saved ones, and
+//! `counts.rs` counts how requests ended. `test_event.rs` makes test events without a sender, for operators.
+//! `vectors.rs` and `pairs.rs` judge the requests beside a kind.
 
 // A kind's folder is the same text inside this crate and inside a user's.
 extern crate self as hooklatch;

@@ -1,4 +1,4 @@
-//! The way of one request: handshake, verify, read, admit, answer; and its one log line.
+//! One request: handshake, verify, read, admit, answer; and its one log line. Start at [`Receiver::receive`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,21 +54,21 @@ impl ReceiveError {
 /// The configured providers, each with its counters.
 type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, Arc<RequestCounts>, Arc<SignedTimes>)>;
 
-/// The receiving side of the app, with the providers of one configuration: a request goes all its way with them. Cloning
-/// is cheap.
+/// The receiving side of the app, with the providers of one configuration: a request is received and answered with the
+/// same ones, whatever is reloaded meanwhile. Cloning is cheap.
 #[derive(Clone)]
 pub struct Receiver {
     pub entries: Arc<CountedEntries>,
     admitter: Admitter,
     pub notes: RequestNotes,
     pub counted: CountedRequests,
-    /// Requests for no provider, and what stands for its name.
+    /// Counts of requests for no provider, and the name that stands for it.
     others: Arc<(Name, RequestCounts)>,
     events_n_max: usize,
     heavy: Heavy,
     store: Store,
     traces: Traces,
-    /// Places for those who look up what followed from their commands.
+    /// Permits for lookups of receipts.
     looks: Arc<Semaphore>,
 }
 
@@ -183,8 +183,8 @@ impl Receiver {
         entry.map_or(&self.others.0, |entry| entry.provider.name())
     }
 
-    /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
-    /// written. `held` is the memory it takes up.
+    /// Verifies, reads and admits one request, and returns its answer. Writes the one log line about it, unless too
+    /// many of its sort were written. `held` is the memory that it takes up.
     pub async fn receive(
         &self,
         entry: &Arc<ProviderEntry>,
@@ -197,7 +197,7 @@ impl Receiver {
         self.ended(entry, received_at_ms, arrival, result).await
     }
 
-    /// What followed from the command under `key`, for the caller that sent it.
+    /// Returns the receipt of the command under `key` to the caller that sent it: what followed from it.
     pub async fn receipt(
         &self,
         entry: &Arc<ProviderEntry>,
@@ -234,7 +234,7 @@ impl Receiver {
         Ok(found.map_or_else(no_receipt, |found| render_receipt(&found, rules.kept_ms)))
     }
 
-    /// Writes the log line about a request, and counts its end.
+    /// Logs a request that was refused or could not be admitted, and counts the end of any.
     async fn ended(
         &self,
         entry: &Arc<ProviderEntry>,
@@ -294,13 +294,13 @@ impl Receiver {
         self.count(Some(entry), RequestEnd::Rejected, received_at_ms);
     }
 
-    /// The number of lines of this sort that were left out, when another one may be written.
+    /// `Some` when a line of this sort may be written, with the number of those that were left out since the last one.
     pub(super) fn may_write(&self, entry: Option<&Arc<ProviderEntry>>, word: &'static str) -> Option<u64> {
         self.notes.lines.may_write(self.name_of(entry), word)
     }
 
-    /// The number of left out lines of a verified request. What is new has its line, beside its row; the rest a stranger who has
-    /// seen one request can send without end.
+    /// Decides whether the line about a verified request is written, as [`Self::may_write`] does. A new event always
+    /// has its line, beside its row; anything else a stranger who has seen one request can send without end.
     fn may_log(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
             Some(Outcome::Accepted) => Some(0),
@@ -466,6 +466,7 @@ impl Receiver {
         }
     }
 
+    /// Finds out why a request failed verification, for its log line and the note for operators.
     async fn looked_into(
         &self,
         entry: &Arc<ProviderEntry>,

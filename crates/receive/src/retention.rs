@@ -1,6 +1,6 @@
 //! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they
-//! take, with pauses between, so that admission hardly notices. One node at a time. What may be deleted, and that nothing
-//! else is, is the store's part (`crates/store/src/retention/`).
+//! take, with pauses between, so that admission hardly notices. One node at a time. What may be deleted, and that
+//! nothing else is, is the store's part (`crates/store/src/retention/`).
 //!
 //! [`Pruner`] makes the rounds, [`overdue`] measures how late it is without deleting anything, and [`delete_wholes`]
 //! deletes the received bytes of redacted events once nothing needs them any more.
@@ -89,8 +89,8 @@ const LATE_MS: i64 = DAY_MS;
 /// Age at which parts of a large body count as left behind, because its event was never latched. Milliseconds.
 const UNLATCHED_MS: i64 = 15 * 60_000;
 
-/// A clock that is further than this beyond the last round is doubted, until the server has run for as long with it or a
-/// person says that it is right: what is deleted too early cannot be brought back. Milliseconds.
+/// A clock that is further than this beyond the last round is doubted, until the server has run for as long with it or
+/// a person says that it is right: what is deleted too early cannot be brought back. Milliseconds.
 const DOUBTED_MS: i64 = DAY_MS;
 
 /// Result of one round.

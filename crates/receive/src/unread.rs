@@ -1,6 +1,7 @@
-//! Requests that are refused before they are verified: a body that is too large or too slow, another method, a path that
-//! no provider has, no memory left. Each is counted by provider and reason, logged, and noted beside the rejected ones;
-//! but a GET or HEAD without a signature to a provider whose events are POSTs is not noted: no event is lost with it.
+//! Requests that are refused before they are verified: a body that is too large or too slow, another method, a path
+//! that no provider has, no memory left. Each is counted by provider and reason, logged, and noted beside the rejected
+//! ones; but a GET or HEAD that has none of the headers in which its kind looks for a signature, to a provider whose
+//! events are POSTs, is not noted: most of those are browsers and monitors.
 //!
 //! Paths that no provider has and that were posted to (a sender whose URL has a typo, a provider that was renamed, a
 //! proxy that changes paths) are kept in memory, with the provider that was probably meant. Strangers choose paths, so
@@ -81,8 +82,9 @@ impl UnreadRequest<'_> {
         self.headers.get(http::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
     }
 
-    /// True when a browser or a monitor opened the URL of a provider whose events are POSTs: no event is lost, so nothing
-    /// is to be done. With a signature it is an event that a redirect has turned into a GET.
+    /// True when a browser or a monitor opened the URL of a provider whose events are POSTs, so that nothing is to be
+    /// done. With a header of a signature it is an event that a redirect has turned into a GET. Of kinds that sign in
+    /// no header such an event cannot be distinguished, and counts as a visit.
     fn is_visit(&self, entry: &ProviderEntry) -> bool {
         let provider = &entry.provider;
         matches!(*self.method, Method::GET | Method::HEAD)

@@ -1,8 +1,8 @@
-//! Signatures as text, digests, MACs and ciphers. Decoding is strict: one text for one signature, except where a sender is
-//! known to write either case.
+//! Signatures as text, digests, MACs and ciphers. Decoding is strict: one text for one signature, except where a sender
+//! is known to write either case.
 //!
-//! AES-GCM is for senders that encrypt what they send, AES-CBC and 3DES-CBC for senders that make checksums or keys with
-//! them.
+//! AES-GCM is for senders that encrypt what they send, AES-CBC and 3DES-CBC for senders that make checksums or keys
+//! with them.
 
 use aes::Aes128;
 use base64::Engine;
@@ -197,8 +197,8 @@ pub fn seal_aes_128_cbc(key: &[u8], iv: &[u8], plain: &[u8]) -> Option<Vec<u8>> 
     Some(cbc::Encryptor::<Aes128>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<Pkcs7>(plain))
 }
 
-/// `plain` filled up with zeros and encrypted by 3DES-CBC with an IV of zeros: how a sender makes the key of an order. It
-/// hides nothing. `None` when the key is not of 24 bytes.
+/// `plain` filled up with zeros and encrypted by 3DES-CBC with an IV of zeros: how a sender makes the key of an order.
+/// It hides nothing. `None` when the key is not of 24 bytes.
 pub fn seal_3des_cbc_zeros(key: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
     const BLOCK_BYTES: usize = 8;
     let mut filled = plain.to_vec();

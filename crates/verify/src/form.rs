@@ -1,6 +1,6 @@
-//! Bodies as bytes: `application/x-www-form-urlencoded`, where what a sender signed may be in any character set, and bodies
-//! rewritten the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify` would, PHP's `serialize`.
-//! JSON is rewritten from its raw text, so a number keeps the digits it was sent with.
+//! Bodies as bytes: `application/x-www-form-urlencoded`, where what a sender signed may be in any character set, and
+//! bodies rewritten the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify` would, PHP's
+//! `serialize`. JSON is rewritten from its raw text, so a number keeps the digits it was sent with.
 
 use std::borrow::Cow;
 

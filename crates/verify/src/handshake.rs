@@ -13,7 +13,7 @@ use hooklatch_core::json::{Document, PointerTarget, text_of};
 
 /// Longest text of a stranger's that is sent back.
 const ECHO_BYTES_MAX: usize = 2_048;
-/// Longest secret that a sender may teach us. Bytes.
+/// Longest secret that a sender may send for pairing. Bytes.
 const TAUGHT_BYTES_MAX: usize = 512;
 /// Text of a setting that is armed.
 const ARMED: &str = "open";

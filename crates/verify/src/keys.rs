@@ -186,8 +186,8 @@ impl Keys {
     }
 }
 
-/// What the built-in kinds, and the crates that prepare keys for them, do with keys besides: not a part of what users of the
-/// library see.
+/// What the built-in kinds, and the crates that prepare keys for them, do with keys besides: not a part of what users
+/// of the library see.
 pub trait KeysExt: Sized {
     /// Builds keys of `secrets`, newest first, and of the setting that the spec names.
     fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError>;
@@ -195,8 +195,8 @@ pub trait KeysExt: Sized {
     /// Reads the operator's own key from the setting that the spec names for it, if it names one.
     fn with_own_key(self, spec: &Spec) -> Result<Self, KeyError>;
 
-    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender wants
-    /// signed; equal messages have equal signatures.
+    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender
+    /// wants signed; equal messages have equal signatures.
     fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>>;
 
     /// Sets these bounds of a signed time, in seconds.

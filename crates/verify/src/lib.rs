@@ -2,14 +2,15 @@
 //!
 //! A request goes downwards through these files and never comes back up. In reading order:
 //!
-//! - `request.rs`, `error.rs`, `encoding.rs`, `time.rs`: a request and the texts in it, its errors, digests and ciphers;
-//! - `keys.rs` turns configured secrets into keys; `public.rs` has public ones and chains of certificates, `private.rs` the
-//!   other side of those, for `sign` and `send`, and for answers;
+//! - `request.rs`, `error.rs`, `encoding.rs`, `time.rs`: a request and the texts in it, its errors, digests and
+//!   ciphers;
+//! - `keys.rs` turns configured secrets into keys; `public.rs` has public ones and chains of certificates, `private.rs`
+//!   the other side of those, for `sign` and `send`, and for answers;
 //! - `schemes.rs` has the named schemes, and `verified.rs` chooses one and compares the account. Only [`verify`] and
 //!   [`Verified::by_operator`] (a test event, which an operator answers for) create a [`Verified`]: code that needs a
 //!   verified request takes one as its argument;
-//! - `handshake.rs` answers requests that are no event, `sign.rs` signs as a sender does, and `form.rs` and `jws.rs` help
-//!   kinds that verify with code.
+//! - `handshake.rs` answers requests that are no event, `sign.rs` signs as a sender does, and `form.rs` and `jws.rs`
+//!   help kinds that verify with code.
 //! - `spec/` is `provider.toml` as data, and `read/` takes a [`Verified`] apart into events.
 //!
 //! Secrets are compared in constant time (`encoding.rs`, `same`) and never printed. Nothing here fetches a key: a

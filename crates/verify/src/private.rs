@@ -1,11 +1,11 @@
-//! Private keys: the sender's side of public-key signatures, for `sign`, `send` and `serve --dev`; and the operator's own,
-//! which signs responses for senders that require it.
+//! Private keys: the sender's side of public-key signatures, for `sign`, `send` and `serve --dev`; and the operator's
+//! own, which signs responses for senders that require it.
 //!
 //! The keys and certificates in `published/` are no secrets: everybody has them. `serve --dev` alone trusts
 //! them; a configuration that names them is refused ([`is_published`]).
 //!
-//! `rsa` computes where `ring` does not sign: with SHA-1, in constant time since its version 0.10, with blinding, and with
-//! a check of each result (docs/adr/0094-answers-made-by-a-kind.md).
+//! `rsa` computes where `ring` does not sign: with SHA-1, in constant time since its version 0.10, with blinding, and
+//! with a check of each result (docs/adr/0094-answers-made-by-a-kind.md).
 
 use std::fmt;
 use std::sync::Arc;

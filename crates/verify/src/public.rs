@@ -19,8 +19,8 @@ use super::encoding::{decode_base64url, decode_hex, key_base64};
 use crate::spec::Scheme;
 use hooklatch_core::json::text_of;
 
-/// True when `signature`, r and s, was made of `message` by the owner of `key`, an uncompressed point: ECDSA on P-521 with
-/// SHA-512, which `ring` lacks.
+/// True when `signature`, r and s, was made of `message` by the owner of `key`, an uncompressed point: ECDSA on P-521
+/// with SHA-512, which `ring` lacks.
 fn verifies_p521(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(key), Signature::from_slice(signature))
     else {
@@ -265,8 +265,8 @@ impl CertificateChain {
 
 /// The key of the first certificate in `chain` (DER), or why the chain is not trusted. Each is signed by the next, and
 /// the last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
-/// extension that its authority gives to certificates of that purpose alone: there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not
-/// looked at.
+/// extension that its authority gives to certificates of that purpose alone: there are as many certificates as `marks`,
+/// the root not counted; it may stand behind them, and is not looked at.
 pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<CertificateChain, &'static str> {
     let chain = chain.get(..marks.len()).ok_or("the chain is too short")?;
     let chain: Vec<X509Certificate<'_>> =

@@ -1,7 +1,7 @@
 //! The named schemes. Standard Webhooks: `v1` (HMAC-SHA-256) and `v1a` (Ed25519) over `id.timestamp.body` (source:
 //! github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md). Shared tokens and HTTP Basic, which
-//! authenticate the sender, not the content. And a MAC or public-key signature over a template, carried in a header of a
-//! known layout or in the body: the schemes of most senders.
+//! authenticate the sender, not the content. And a MAC or public-key signature over a template, carried in a header of
+//! a known layout or in the body: the schemes of most senders.
 
 use std::borrow::Cow;
 
@@ -553,8 +553,8 @@ mod tests {
         }
     }
 
-    /// Lengthens a text of which a plain SHA-256 is known with a secret of `secret_n` bytes in front: the bytes behind the
-    /// text, and the hash of all. The secret is not needed for this.
+    /// Lengthens a text of which a plain SHA-256 is known with a secret of `secret_n` bytes in front: the bytes behind
+    /// the text, and the hash of all. The secret is not needed for this.
     fn lengthened(hash: &[u8], text: &[u8], secret_n: usize, suffix: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let padding = |bytes_n: usize| {
             let mut padding = vec![0x80];

@@ -34,8 +34,8 @@ pub struct SignAt {
 pub struct Signed {
     /// Names and values, in the order to send them.
     pub headers: Vec<(String, String)>,
-    /// The bytes to send, of events that come by GET as the query; other than what was given only where the signature is
-    /// inside.
+    /// The bytes to send, of events that come by GET as the query; other than what was given only where the signature
+    /// is inside.
     pub body: Vec<u8>,
 }
 

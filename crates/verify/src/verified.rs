@@ -1,6 +1,6 @@
 //! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out, with which secret signed, and what exactly it
-//! signed; and the account of an event, compared with the operator's own. Only `read/` is above this file; everything else
-//! in this crate never calls it.
+//! signed; and the account of an event, compared with the operator's own. `schemes.rs` and kinds with code return the
+//! evidence ([`Believed`]); `read/` takes what is made here apart.
 
 use sha2::{Digest, Sha256};
 

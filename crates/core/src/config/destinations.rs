@@ -80,7 +80,8 @@ pub struct QueryConfig {
     pub url: String,
     /// JSON pointer into the answer; 404 or a missing value means "did not happen".
     pub pointer: String,
-    /// The value that means "happened"; without it any that is neither pending nor absent. Another value settles nothing.
+    /// The value that means "happened"; without it any that is neither pending nor absent. Another value settles
+    /// nothing.
     pub equals: Option<String>,
     /// Values that mean "still under way: ask again".
     pub pending: Vec<String>,

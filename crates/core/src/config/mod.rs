@@ -6,8 +6,8 @@
 //!
 //! 1. The sections: `sections`, `provider` and `destinations`. A section is a table of its keys, made by `section!`;
 //!    `[providers.NAME]` is read by `load` and `[destinations.NAME]` by `outbox/destinations`, which know the kinds.
-//! 2. The reader: `reader` (a key at a time), `value` and `secret` (what keys want), `report` (problems, and what was read
-//!    and may be shown).
+//! 2. The reader: `reader` (a key at a time), `value` and `secret` (what keys want), `report` (problems, and what was
+//!    read and may be shown).
 
 mod destinations;
 mod provider;

@@ -1,5 +1,5 @@
-//! One key at a time: [`Checker`] collects what is wrong, [`Table`] gives out the keys of a table and reports those that
-//! nothing took, [`Field`] reads a value as what its key wants.
+//! One key at a time: [`Checker`] collects what is wrong, [`Table`] gives out the keys of a table and reports those
+//! that nothing took, [`Field`] reads a value as what its key wants.
 //!
 //! Every reading method gives `None` after recording a problem, so that the rest is still looked at.
 

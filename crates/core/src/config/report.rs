@@ -1,10 +1,11 @@
 //! What reading a configuration reports: problems, in words for its author, and the values that are in force; and the
 //! environment of a process.
 //!
-//! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a secret, so values
-//! are shown for keys that are known not to be one. Of the values that were read it has those that may be shown, not those
-//! that may not: a value is here only because it was read as a number, a flag or a text, and what is read as a secret is
-//! here without itself. Of a text that looks like more than it says, the part that may open something is left out.
+//! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a secret, so
+//! values are shown for keys that are known not to be one. Of the values that were read it has those that may be shown,
+//! not those that may not: a value is here only because it was read as a number, a flag or a text, and what is read as
+//! a secret is here without itself. Of a text that looks like more than it says, the part that may open something is
+//! left out.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

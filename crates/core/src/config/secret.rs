@@ -1,5 +1,5 @@
-//! Secrets that no log line shows: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read at the
-//! start and at a reload.
+//! Secrets that no log line shows: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read
+//! at the start and at a reload.
 //!
 //! What is read here is never part of a problem: those name the place and the reason only.
 

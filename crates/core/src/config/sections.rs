@@ -1,5 +1,5 @@
-//! The sections about the program itself, each key once: `[server]`, `[admin]`, `[database]`, `[encryption]`, `[retention]`,
-//! `[outbox]`, `[fetch]`, `[tracing]`, `[log]` and `[kinds]`.
+//! The sections about the program itself, each key once: `[server]`, `[admin]`, `[database]`, `[encryption]`,
+//! `[retention]`, `[outbox]`, `[fetch]`, `[tracing]`, `[log]` and `[kinds]`.
 //!
 //! The defaults are those of `config.default.toml`, so a key is always there unless it is wrong; then a problem is
 //! recorded, and the value here is of no matter.
@@ -539,7 +539,7 @@ section! {
         pub rejections_days: u32 = number(DAYS),
         /// Age at which the last use of a secret is forgotten. Days.
         pub secret_uses_days: u32 = number(DAYS),
-        /// Longest wait of a secret that a sender taught us until an operator looks at it. Days.
+        /// Longest wait of a secret that a sender sent for pairing until an operator reads it. Days.
         pub taught_days: u32 = number(DAYS),
         /// Age up to which a repeated request of an operator is recognized. Days.
         pub answers_days: u32 = number(DAYS),
@@ -547,7 +547,8 @@ section! {
         pub audit_days: u32 = number(DAYS),
         /// Interval between two looks for what is old; 0 for never. Milliseconds.
         pub every_ms: u64 = number(0..=86_400_000),
-        /// Age at which ids are forgotten, as the operator set it for every provider; as each kind needs when absent. Days.
+        /// Age at which ids are forgotten, as the operator set it for every provider; as each kind needs when absent.
+        /// Days.
         pub ids_days: Option<u32> = number_if_set(DAYS),
         /// Days for which each provider needs its ids, and why.
         pub ids_of: BTreeMap<Name, IdsKept> = by_loader(),
@@ -750,8 +751,8 @@ fn stray_word(filter: &str) -> Option<&str> {
     words.find(is_stray).and_then(|word| word.split(['=', ':']).next())
 }
 
-/// Path of `[kinds] folder`, and the source that says it. It is read before everything else: the kinds in it say what is
-/// right.
+/// Path of `[kinds] folder`, and the source that says it. It is read before everything else: the kinds in it say what
+/// is right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindsFolder {
     /// Path of the folder; one that is not absolute is taken from the folder of the config file.

@@ -1,5 +1,5 @@
-//! Values as keys want them: a trait for types, readers of what several sections have, and `section!`, which makes a struct
-//! and its reader of one table of keys.
+//! Values as keys want them: a trait for types, readers of what several sections have, and `section!`, which makes a
+//! struct and its reader of one table of keys.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -94,9 +94,10 @@ impl<T: FromField> FromField for Option<T> {
     }
 }
 
-/// A struct whose fields are the keys of a table, with the method that reads it: each key once, with its type, and behind
-/// `=` how it is read where the type alone does not say that. A reader may use the fields above its own. What is not there
-/// is the type's default (`config.default.toml` has the real ones), and so is what is wrong, which is recorded.
+/// A struct whose fields are the keys of a table, with the method that reads it: each key once, with its type, and
+/// behind `=` how it is read where the type alone does not say that. A reader may use the fields above its own. What is
+/// not there is the type's default (`config.default.toml` has the real ones), and so is what is wrong, which is
+/// recorded.
 macro_rules! section {
     ($(#[$about:meta])* pub struct $name:ident {
         $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty $(= $reader:expr)?,)*

@@ -1,11 +1,12 @@
-//! The digest of a JSON text by its value: two writings of one value have one digest.
+//! Writes a JSON text again in one way: for its digest by value, which all writings of one value share, and as
+//! [`rewritten`] for senders that sign such a text instead of the bytes that they send.
 //!
-//! White space does not count. Members are sorted by name, those of one name stay in their order, so that what a reader
-//! of the first and a reader of the last of them sees is in it. Names and texts count as they are meant, escaped or
-//! not, and numbers as they are written: a reader may see `1.0` as another amount than `1`, and no two numbers beyond
-//! 2^53 are one. What has no such value (a text that is half a surrogate pair), or is larger than the bounds, is
-//! compared by its bytes. The bounds are of the value, not of its writing, so that both writings are on one side of
-//! them.
+//! In the digest, white space does not count. Members are sorted by name, those of one name stay in their order, so
+//! that what a reader of the first and a reader of the last of them sees is in it. Names and texts count as they are
+//! meant, escaped or not, and numbers as they are written: a reader may see `1.0` as another amount than `1`, and no
+//! two numbers beyond 2^53 are one. What has no such value (a text that is half a surrogate pair), or is larger than
+//! the bounds, is compared by its bytes. The bounds are of the value, not of its writing, so that both writings are on
+//! one side of them.
 
 use std::borrow::Cow;
 use std::ops::Range;

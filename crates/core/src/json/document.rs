@@ -1,4 +1,5 @@
-//! A JSON text, scanned once, and what pointers name in it; and whether two texts are one event that its sender wrote twice.
+//! A JSON text, scanned once, and what pointers name in it; and whether two texts are one event that its sender wrote
+//! twice.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: validates the JSON and finds
-//! where the requested values are. Nothing is decoded or copied on the way. What a scanned text means, and how a text is
-//! written, is here as well.
+//! where the requested values are. Nothing is decoded or copied on the way. What a scanned text means, and how a text
+//! is written, is here as well.
 
 use std::borrow::Cow;
 use std::ops::Range;

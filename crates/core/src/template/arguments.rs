@@ -1,8 +1,8 @@
-//! What filters, tests and `range` take, so that a template that gives them something else is refused when it is read: the
-//! engine finds that out when it renders, when the event is there.
+//! What filters, tests and `range` take, so that a template that gives them something else is refused when it is read:
+//! the engine finds that out when it renders, when the event is there.
 //!
-//! Counts and names of arguments are checked always, the kind of a value where it is written out. The tables say what the
-//! functions of `filters.rs` take.
+//! Counts and names of arguments are checked always, the kind of a value where it is written out. The tables say what
+//! the functions of `filters.rs` take.
 
 use minijinja::machinery::ast::{CallArg, Expr};
 use minijinja::value::ValueKind;

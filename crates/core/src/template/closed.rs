@@ -173,8 +173,8 @@ impl Writer {
         self.write(&[&" %}", &with.body, &"{% endwith %}"])
     }
 
-    /// Refuses a value that would be gone after each round of a loop, though its name was given one before: a total that
-    /// is counted so is what it was at first.
+    /// Refuses a value that would be gone after each round of a loop, though its name was given one before: a total
+    /// that is counted so is what it was at first.
     fn lasts(&mut self, target: &Expr<'_>) -> Written {
         let Expr::Var(name) = target else { return Ok(()) };
         if self.set.iter().any(|(one, loops_n)| one == name.id && *loops_n < self.loops_n) {

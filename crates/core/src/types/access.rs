@@ -127,8 +127,8 @@ impl Principal {
         Self { name, role, providers: Reach::All, destinations: Reach::All }
     }
 
-    /// Whose idempotency keys are its own: those of this name with this role and scope. A token that is made later under
-    /// the same name, with less, is not answered what was answered to the first.
+    /// The owner of its idempotency keys: this name with this role and scope. A token that is made later under the same
+    /// name, with less, does not get the answers of the first.
     pub fn key_owner(&self) -> String {
         let Self { name, role, providers, destinations } = self;
         let scope = format!("{}|{:?}|{:?}", role.as_str(), providers.names(), destinations.names());

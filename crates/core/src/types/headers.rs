@@ -1,4 +1,5 @@
-//! Values of headers that programs exchange: `Idempotency-Key`, which a line of a batch may have as well, and `traceparent`.
+//! Values of headers that programs exchange: `Idempotency-Key`, which a line of a batch may have as well, and
+//! `traceparent`.
 
 use std::fmt;
 
@@ -115,7 +116,8 @@ impl fmt::Display for IdempotencyKey {
     }
 }
 
-/// The place of a span: its trace, itself, and whether it is recorded. It prints as the value of a `traceparent` header.
+/// The place of a span: its trace, itself, and whether it is recorded. It prints as the value of a `traceparent`
+/// header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanContext {
     /// Id of the trace.

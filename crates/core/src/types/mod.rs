@@ -1,8 +1,8 @@
 //! The words every layer shares: names, states, outcomes, times.
 //!
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
-//! has been checked; no layer above checks it again. To read it: `text.rs`, `event.rs`, `words.rs`, `access.rs` (who asks),
-//! `headers.rs`, then `clock.rs`.
+//! has been checked; no layer above checks it again. To read it: `text.rs`, `event.rs`, `words.rs`, `access.rs` (who
+//! asks), `headers.rs`, then `clock.rs`.
 
 mod access;
 mod clock;

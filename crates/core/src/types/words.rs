@@ -1,5 +1,5 @@
-//! The words for states and outcomes: one word each, in tables, API, metrics and console alike; and how each state is shown:
-//! one place for the colours of the console and of the commands.
+//! The words for states and outcomes: one word each, in tables, API, metrics and console alike; and how each state is
+//! shown: one place for the colours of the console and of the commands.
 
 /// An enumeration whose values are words.
 #[macro_export]

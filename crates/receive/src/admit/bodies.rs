@@ -101,8 +101,8 @@ pub(super) async fn stored_in_parts(
     }
 }
 
-/// Does so for the large events of a batch, and returns those with their numbers. Each part is bounded in time, and all of
-/// them may take longer than a handler may: readiness looks at the batch before and after them.
+/// Does so for the large events of a batch, and returns those with their numbers. Each part is bounded in time, and all
+/// of them may take longer than a handler may: readiness looks at the batch before and after them.
 pub(super) async fn store_large(
     context: &AdmitContext,
     candidates: &mut [Candidate],

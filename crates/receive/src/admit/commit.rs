@@ -1,5 +1,5 @@
-//! One pass over a batch: which of the waiting requests share a transaction, then latch their events, decide what follows
-//! from those that are new, commit, hand over, answer.
+//! One pass over a batch: which of the waiting requests share a transaction, then latch their events, decide what
+//! follows from those that are new, commit, hand over, answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -211,8 +211,7 @@ impl Decide for DecideBatch {
 }
 
 /// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
-/// other nodes only a short time, so that the one event that does is found before the others' senders have lost
-/// patience.
+/// other nodes only a short time, so that the one event that does is found before the others' senders time out.
 pub(crate) async fn commit(
     context: &Arc<AdmitContext>,
     batch: &[Submission],

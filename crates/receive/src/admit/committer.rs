@@ -1,10 +1,10 @@
 //! The committer: one task, one transaction at a time, shared by everything that waits.
 //!
-//! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that
-//! is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one
-//! commit. No timer would do better, because with a timer also those wait who could have gone alone. There is one
-//! committer, because a second transaction at the same time would only wait for the same writer, or latch the same ids
-//! in another order.
+//! It never waits for a batch to fill. When a commit ends, whatever queued meanwhile is the next batch: with little
+//! load that is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the
+//! cost of one commit. No timer would do better, because with a timer requests would wait that could have been
+//! committed alone. There is one committer, because a second transaction at the same time would only wait for the same
+//! writer, or latch the same ids in another order.
 //!
 //! Requests of more than a mebibyte have a second one, which commits them one by one: what follows from them is planned
 //! before their transaction begins, and what is small waits for none of it (on SQLite, for the bytes of one of them).

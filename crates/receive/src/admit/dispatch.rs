@@ -1,6 +1,6 @@
 //! Runs the handlers of one event: plain ones as they are, transactional ones inside a transaction that may be rolled
-//! back. Whatever a handler does, it is an error of its own event alone; failures and panics are logged and counted here.
-//! The sender's answer does not mention them: it did nothing wrong.
+//! back. Whatever a handler does, it is an error of its own event alone; failures and panics are logged and counted
+//! here. The sender's answer does not mention them: it did nothing wrong.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

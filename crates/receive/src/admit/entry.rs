@@ -1,9 +1,9 @@
 //! One configured provider, as the way of a request needs it, and whether an operator has paused it.
 //!
-//! Events of a paused provider are latched, stored and answered, and not dispatched. They wait as `retry`, in the order in
-//! which they were received, and the ordinary retries dispatch them once the pause has ended, one after the other, one
-//! node at a time. Until the last of them is dispatched new events queue behind them, so that an object's events keep
-//! their order (for an hour at most, see `crates/store/src/decision/pauses.rs`).
+//! Events of a paused provider are latched, stored and answered, and not dispatched. They wait as `retry`, in the order
+//! in which they were received, and the ordinary retries dispatch them once the pause has ended, one after the other,
+//! one node at a time. Until the last of them is dispatched new events queue behind them, so that an object's events
+//! keep their order (for an hour at most, see `crates/store/src/decision/pauses.rs`).
 //!
 //! Every node reads the pauses once a second. An event that a node admits before it has seen a pause is dispatched at
 //! once; retries look in the transaction that takes the event, and are never early.

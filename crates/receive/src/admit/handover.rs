@@ -29,8 +29,8 @@ use hooklatch_store::{
 /// Starts the call of one message whose slot was taken, once that is committed. Dropping it gives the slot back.
 pub type StartCall = Box<dyn FnOnce(LeasedMessage) + Send>;
 
-/// Takes a slot of the outbox at a destination, if one is free and nothing older waits there: the lease that the message
-/// is written with, and what starts its call.
+/// Takes a slot of the outbox at a destination, if one is free and nothing older waits there: the lease that the
+/// message is written with, and what starts its call.
 pub type TakeSlot = Box<dyn Fn(&str) -> Option<(InitialLease, StartCall)> + Send + Sync>;
 
 /// The slots that are taken for messages which are not committed yet.

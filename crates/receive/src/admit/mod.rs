@@ -9,8 +9,8 @@
 //! - `retry.rs` dispatches again what failed for now, and what waited while its provider was paused.
 //!
 //! They share: `decision.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs handlers;
-//! `handover.rs` starts calls right after the commit. `entry.rs` is one provider, `room.rs` memory, `bodies.rs` large and
-//! unreadable bodies, `templates.rs` the bodies that destinations want. `what_if/` runs handlers without writing.
+//! `handover.rs` starts calls right after the commit. `entry.rs` is one provider, `room.rs` memory, `bodies.rs` large
+//! and unreadable bodies, `templates.rs` the bodies that destinations want. `what_if/` runs handlers without writing.
 //!
 //! Not here: what a statement looks like (`store/`), and how a message is sent (`outbox/`).
 
@@ -106,8 +106,8 @@ pub struct AdmitContext {
     pub traces: Traces,
     /// Notified when an event may be due that was not due before.
     pub wake_retries: Notify,
-    /// Held for reading from the decision that an event queues behind those that waited for the end of a pause until its
-    /// commit; for writing when that ends.
+    /// Held for reading from the decision that an event queues behind those that waited for the end of a pause until
+    /// its commit; for writing when that ends.
     pub queue_gate: RwLock<()>,
     /// Notified when an operator may have paused or resumed a provider.
     pub wake_pauses: Notify,

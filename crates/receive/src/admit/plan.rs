@@ -27,9 +27,9 @@ const PLACES_APART: i64 = 64;
 pub(super) struct Restored(pub(super) Vec<LostTime>);
 
 impl Restored {
-    /// The earliest time at which the messages of an event may have been sent by the server that was restored from. What
-    /// a person ordered since a restore was not sent before it: the generation says so. A run that was ordered earlier
-    /// may have waited in the backup, and been sent in the time that is lost.
+    /// The earliest time at which the messages of an event may have been sent by the server that was restored from.
+    /// What a person ordered since a restore was not sent before it: the generation says so. A run that was ordered
+    /// earlier may have waited in the backup, and been sent in the time that is lost.
     pub(super) fn unknown_since(
         &self,
         generation: i32,
@@ -40,8 +40,8 @@ impl Restored {
     }
 
     /// The first place of an event's messages. A further run that a restore took away had the places behind those that
-    /// there are, under other keys: one after it begins further on, where the moment of the restore says. Where there is
-    /// no room, numbers are as they come; keys differ all the same.
+    /// there are, under other keys: one after it begins further on, where the moment of the restore says. Where there
+    /// is no room, numbers are as they come; keys differ all the same.
     pub(super) fn first_place(
         &self,
         generation: i32,

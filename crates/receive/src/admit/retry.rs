@@ -227,7 +227,8 @@ impl Retries {
         PlannedAlone { of, planned }
     }
 
-    /// Puts off an event that does not open, as often as it takes: it has done nothing wrong, and no attempt is counted.
+    /// Puts off an event that does not open, as often as it takes: it has done nothing wrong, and no attempt is
+    /// counted.
     async fn put_off_unopened(&self, due: &DueEvent, error: &SealError) -> Result<(), StoreError> {
         let now_ms = self.context.clock.steady_ms();
         let update = EventUpdate {

@@ -1,10 +1,10 @@
 //! Room for what is under way: the memory that requests hold, from their first byte until their events are written or
 //! given up. It travels with them, so a client that hangs up frees nothing that is still there.
 //!
-//! A large body takes up several times its length once it is parsed, so only [`LARGE_N_MAX`] are read, verified and stored
-//! at a time; the others wait. A free place goes to the request that has waited longest of those whose peer has no place,
-//! and only then to others of the same peer: however many bodies one peer sends, another peer has one of the places.
-//! While requests wait, those whose bodies arrive too slowly give up their places, the slowest first.
+//! A large body takes up several times its length once it is parsed, so only [`LARGE_N_MAX`] are read, verified and
+//! stored at a time; the others wait. A free place goes to the request that has waited longest of those whose peer has
+//! no place, and only then to others of the same peer: however many bodies one peer sends, another peer has one of the
+//! places. While requests wait, those whose bodies arrive too slowly give up their places, the slowest first.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -138,8 +138,8 @@ impl Templates {
         self.names.contains(destination)
     }
 
-    /// Fills in what `effects` send to destinations with templates, within `limits`, of which the time is that of all of
-    /// them. The error is for people, and stays with the event.
+    /// Fills in what `effects` send to destinations with templates, within `limits`, of which the time is that of all
+    /// of them. The error is for people, and stays with the event.
     pub fn fill(
         &self,
         event: &RawEvent,

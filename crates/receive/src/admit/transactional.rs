@@ -135,7 +135,8 @@ impl TransactionalAdmission {
     }
 }
 
-/// Stores the bodies of large events before the transaction begins; `None` when that failed, and the request is answered.
+/// Stores the bodies of large events before the transaction begins; `None` when that failed, and the request is
+/// answered.
 async fn prepared(context: &AdmitContext, mut submission: Submission) -> Option<Submission> {
     let stored = async {
         submission.numbers = context.store.event_numbers(submission.events.len()).await?;

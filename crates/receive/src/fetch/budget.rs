@@ -1,9 +1,9 @@
 //! A bound on calls that strangers can cause: some at once, then one in so many milliseconds. A request that finds none
 //! left waits, and the next call goes to the peer that had the fewest, not to the one that asks most.
 //!
-//! Among equals, the key goes first that was first asked for, and that is remembered while its sender is away: an id that
-//! is asked for again overtakes ids that are new each time. When all places are taken, the peer with the largest share
-//! loses one. All of it is bounded: a place for each waiting request, and two tables of bounded size.
+//! Among equals, the key goes first that was first asked for, and that is remembered while its sender is away: an id
+//! that is asked for again overtakes ids that are new each time. When all places are taken, the peer with the largest
+//! share loses one. All of it is bounded: a place for each waiting request, and two tables of bounded size.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -94,7 +94,8 @@ impl CallBudget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place among those who wait, for `peer` that asks for `id`. `None`: all are taken by peers with a smaller share.
+    /// A place among those who wait, for `peer` that asks for `id`. `None`: all are taken by peers with a smaller
+    /// share.
     pub(crate) fn place(&self, peer: Option<IpAddr>, id: &str) -> Option<Place<'_>> {
         let now = Instant::now();
         let (peer, id) = (self.hashes.hash_one(peer), self.hashes.hash_one((peer, id)));

@@ -183,8 +183,8 @@ impl KeyCache {
         }
     }
 
-    /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
-    /// older stays.
+    /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and
+    /// not older stays.
     pub(crate) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
         // A time in the future is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);

@@ -83,8 +83,8 @@ impl KeyClient {
         self.keys_in(spec, id, &host, &answer)
     }
 
-    /// SHA-256 of all that decides which key an answer is: provider, setting and id, address, headers and body. With other
-    /// settings it is another one. `None` where nothing could be asked.
+    /// SHA-256 of all that decides which key an answer is: provider, setting and id, address, headers and body. With
+    /// other settings it is another one. `None` where nothing could be asked.
     pub(crate) fn digest(
         &self,
         (provider, id): (&str, &str),

@@ -2,9 +2,9 @@
 //! while when those hosts are away.
 //!
 //! A request makes us call a host, so every bound is here: hosts that the kind pins, https, no redirects, no private
-//! address (`net.rs`), sizes, times, how many keys are kept and how many may be asked for at once. Calls are shared
-//! among peers, so a stranger's share does not grow with the number of his requests. A key that verified a request is
-//! kept in the database, so that a restart does not make its sender a stranger.
+//! address (`crates/core/src/net.rs`), sizes, times, how many keys are kept and how many may be asked for at once.
+//! Calls are shared among peers, so a stranger's share does not grow with the number of their requests. A key that
+//! verified a request is kept in the database, so that a restart does not make its sender a stranger.
 //!
 //! `budget.rs` bounds calls, `cache.rs` keeps keys, `client.rs` calls; [`Fetcher`] puts them together for one provider.
 //! Nothing is verified here: `verify` reports which key it lacks, and `verification.rs` has it fetched. A sender whose
@@ -33,10 +33,10 @@ use hooklatch_store::{FETCHED_KEY_BYTES_MAX, FetchedKey, Store, StoreError};
 use hooklatch_verify::spec::{ConfirmSpec, FetchSpec, Spec};
 use hooklatch_verify::{Hash, KEY_ID_BYTES_MAX, KeySource, digest};
 
-/// Said of a key that the sender's host would list if it existed, but does not.
+/// Error of a key that the sender's host would list if it existed.
 pub(super) const NOT_LISTED: &str = "the sender's host does not list it";
 
-/// The reason why a key could not be had.
+/// The reason why a key could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The sender's host says that there is no such key, or it may not be asked: the request that named it is not

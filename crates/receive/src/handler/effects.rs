@@ -1,4 +1,5 @@
-//! The answer of a handler: the effects that it wants, which are messages, each to one destination; or why there are none.
+//! The answer of a handler: the effects that it wants, which are messages, each to one destination; or why there are
+//! none.
 
 use std::collections::BTreeMap;
 

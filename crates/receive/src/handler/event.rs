@@ -1,5 +1,5 @@
-//! The event: as a handler sees it, as dispatch does before a handler's own type is known, and the texts that routes read
-//! of it, each parsed at most once and only when a route asks for it.
+//! The event: as a handler sees it, as dispatch does before a handler's own type is known, and the texts that routes
+//! read of it, each parsed at most once and only when a route asks for it.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -37,7 +37,8 @@ pub struct Event<T> {
 }
 
 /// The JSON text that an event was read from: the request's body as it was signed; of a request with several events,
-/// the element that is this event; of a form or an encrypted body, the JSON text in it. Nothing is parsed until you ask.
+/// the element that is this event; of a form or an encrypted body, the JSON text in it. Nothing is parsed until you
+/// ask.
 #[derive(Debug, Clone, Default)]
 pub struct Envelope(Bytes);
 
@@ -61,8 +62,8 @@ impl Envelope {
         serde_json::from_slice(&self.0)
     }
 
-    /// Parses the value at this JSON pointer alone (`/livemode`), whatever else there is and however large. An error when
-    /// it is missing, is there twice, or has another type.
+    /// Parses the value at this JSON pointer alone (`/livemode`), whatever else there is and however large. An error
+    /// when it is missing, is there twice, or has another type.
     pub fn at<T: DeserializeOwned>(&self, pointer: &str) -> serde_json::Result<T> {
         let why = match find(&self.0, pointer) {
             PointerTarget::One(raw) => return serde_json::from_slice(raw),
@@ -161,7 +162,8 @@ impl ParsedAhead {
 }
 
 impl RawEvent {
-    /// Parses it as `T` now, for a later [`RawEvent::take_typed`]. What does not parse is not kept: its handler says so.
+    /// Parses it as `T` now, for a later [`RawEvent::take_typed`]. What does not parse is not kept: its handler says
+    /// so.
     pub(super) fn parse_ahead<T: DeserializeOwned + Send + 'static>(&self) {
         if let Ok(event) = self.typed::<T>() {
             self.ahead.all().push(Box::new(event));

@@ -3,9 +3,9 @@
 //! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the
 //! transaction that admits the event. A transactional handler gets that transaction, in one of its own.
 //!
-//! [`Event`] goes in; [`Effects`] or a [`HandlerError`] is the answer; `handlers.rs` keeps the functions and routes of one
-//! provider, and gives an event to them. Nothing here opens or ends a transaction, and nothing is retried here: that is
-//! `admit`.
+//! [`Event`] goes in; [`Effects`] or a [`HandlerError`] is the answer; `handlers.rs` keeps the functions and routes of
+//! one provider, and gives an event to them. Nothing here opens or ends a transaction, and nothing is retried here:
+//! that is `admit`.
 
 mod effects;
 mod event;

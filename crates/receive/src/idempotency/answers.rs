@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use hooklatch_core::types::ProblemCode;
 use hooklatch_store::{KeptAnswer, KeyState, NewAnswer};
 
-/// The digest of a request: SHA-256 over method, path, query, content type, `If-Match`, principal and the bytes of the body, each
-/// behind its length. The bytes count as they are: JSON that is written otherwise is another request.
+/// The digest of a request: SHA-256 over method, path, query, content type, `If-Match`, principal and the bytes of the
+/// body, each behind its length. The bytes count as they are: JSON that is written otherwise is another request.
 pub fn fingerprint(parts: &Parts, principal: &str, body: &[u8]) -> [u8; 32] {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let content_type = parts.headers.get(header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());

@@ -13,8 +13,8 @@
 //! | is another request than the first | 422 `idempotency_key_reused`, or [another status](IdempotencyLayer::mismatch_status) |
 //! | was answered 401, 403, 408, 425, 429 or 5xx, panicked, or was not answered within its [`lock`](IdempotencyLayer::lock) | your handler is asked again |
 //!
-//! Without a key the answer is 400 `idempotency_key_missing`; with something else as a key, several or a list of them 400
-//! `idempotency_key_malformed`. Each answer says in `Idempotency-Expires-At-Ms` until when the key is known.
+//! Without a key the answer is 400 `idempotency_key_missing`; with something else as a key, several or a list of them
+//! 400 `idempotency_key_malformed`. Each answer says in `Idempotency-Expires-At-Ms` until when the key is known.
 //!
 //! A handler by itself takes effect *at least once*: a process that dies between the effect and the answer leaves a key
 //! that the next request takes over. Where the effect is in the database of Hooklatch, [`IdempotencyClaim`] makes the
@@ -171,8 +171,8 @@ impl IdempotencyLayer {
         self.with(|rules| rules.wait = longest.min(Duration::from_secs(30)))
     }
 
-    /// Time within which a handler has to answer, and after which the key of a process that died is free: 60 s, from 1 s
-    /// to 1 h. A handler that takes longer is given up.
+    /// Time within which a handler has to answer, and after which the key of a process that died is free: 60 s, from 1
+    /// s to 1 h. A handler that takes longer is given up.
     #[must_use]
     pub fn lock(self, longest: Duration) -> Self {
         self.with(|rules| rules.lock = longest.clamp(Duration::from_secs(1), Duration::from_hours(1)))

@@ -1,7 +1,7 @@
 //! Kinds that are read from a folder when the program starts: `[kinds] folder`.
 //!
-//! What a `provider.toml` has is checked like a built-in one's; every mistake is a problem of the configuration, and one
-//! broken kind hides no other. The samples, `vectors.json` and `identity.json` beside it are judged, too.
+//! What a `provider.toml` has is checked like a built-in one's; every mistake is a problem of the configuration, and
+//! one broken kind hides no other. The samples, `vectors.json` and `identity.json` beside it are judged, too.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -125,8 +125,8 @@ pub(crate) fn samples(folder: &Path, kind: &Provider) -> (Vec<(String, String)>,
     (samples, problems)
 }
 
-/// Signs a sample with the kind's published secret, or with `keys`, and reads its events as admission would; `None` where
-/// only the sender can sign.
+/// Signs a sample with the kind's published secret, or with `keys`, and reads its events as admission would; `None`
+/// where only the sender can sign.
 pub fn sample_events(
     kind: &Provider,
     event_type: &str,
@@ -349,7 +349,8 @@ pub fn judge_pairs(
     })
 }
 
-/// The number of cases in a file, and those of them that are judged otherwise than they say: which, why, and the remedy.
+/// The number of cases in a file, and those of them that are judged otherwise than they say: which, why, and the
+/// remedy.
 type JudgedFile = (usize, Vec<(String, String, String)>);
 
 /// Judges the file of this name beside each kind, with the remedy for one that cannot be judged.

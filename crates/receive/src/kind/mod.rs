@@ -1,5 +1,5 @@
-//! Kinds: how one sort of sender signs and shapes its requests. [`fn@kind`] gives a built-in one, `folder.rs` reads those
-//! of an operator's folder.
+//! Kinds: how one sort of sender signs and shapes its requests. [`fn@kind`] gives a built-in one, `folder.rs` reads
+//! those of an operator's folder.
 
 mod folder;
 
@@ -10,7 +10,8 @@ use hooklatch_core::mistakes::nearest;
 pub use folder::{TakenNames, judge_pairs, judge_vectors, read_folder, sample_events, without_pairs};
 
 pub mod prelude {
-    //! For those who write verification, in a built-in kind's module or their own. The package `hooklatch` documents it.
+    //! For those who write verification, in a built-in kind's module or their own. The package `hooklatch` documents
+    //! it.
 
     pub use serde_json::{self, json};
 

@@ -1,5 +1,5 @@
-//! [`ActiveProvider`]: one `[providers.NAME]`. It verifies requests, reads events, and knows what is done about them. It is
-//! made of a kind with an operator's configuration, for development, or to judge single requests.
+//! [`ActiveProvider`]: one `[providers.NAME]`. It verifies requests, reads events, and knows what is done about them.
+//! It is made of a kind with an operator's configuration, for development, or to judge single requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -164,8 +164,8 @@ impl ActiveProvider {
         verify::verify(&self.spec.signature, self.code.verify, keys, self.verifier.unverified, request)
     }
 
-    /// True when the headers alone say that a request will be rejected, whatever its body is: `request` has none. Only of
-    /// kinds that sign in a header.
+    /// True when the headers alone say that a request will be rejected, whatever its body is: `request` has none. Only
+    /// of kinds that sign in a header.
     pub fn rejects_by_headers(&self, request: RawRequest) -> bool {
         if self.spec.signatures().any(|one| one.headers.is_empty()) {
             return false;

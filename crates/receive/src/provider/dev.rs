@@ -55,8 +55,8 @@ pub fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> 
     published.map(|(key, _)| Mistake::said(key, WHY, CORRECT_IT)).collect()
 }
 
-/// Changes the last digit or letter of a signed body, so that JSON stays JSON. The last one: of a kind that signs fields,
-/// the first may belong to none of them.
+/// Changes the last digit or letter of a signed body, so that JSON stays JSON. The last one: of a kind that signs
+/// fields, the first may belong to none of them.
 pub fn tamper(body: &mut [u8]) {
     if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
         *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };

@@ -1,8 +1,8 @@
 //! A kind of sender with its handlers, and the same made ready with an operator's configuration.
 //!
-//! `definition.rs` is what a kind's module builds ([`Provider`]); `active.rs` makes an [`ActiveProvider`] of it, or reports
-//! why not; `dev.rs` stands in for a sender. Nothing here does I/O, and nothing here decides what becomes of an event:
-//! that is `admit`.
+//! `definition.rs` is what a kind's module builds ([`Provider`]); `active.rs` makes an [`ActiveProvider`] of it, or
+//! reports why not; `dev.rs` stands in for a sender. Nothing here does I/O, and nothing here decides what becomes of an
+//! event: that is `admit`.
 
 mod active;
 mod definition;

@@ -1,5 +1,5 @@
-//! One event of a request: its id, type, digest and payload, the texts at the places that its kind names, and the ids that
-//! operators search for.
+//! One event of a request: its id, type, digest and payload, the texts at the places that its kind names, and the ids
+//! that operators search for.
 
 use std::ops::Range;
 use std::sync::Arc;

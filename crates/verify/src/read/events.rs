@@ -1,5 +1,5 @@
-//! From a verified request to its events: the JSON text of a body, and of a request of several events where each of them
-//! is, and how one with too many is handled.
+//! From a verified request to its events: the JSON text of a body, and of a request of several events where each of
+//! them is, and how one with too many is handled.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,6 +1,6 @@
-//! Bodies for kinds that verify with code: JSON, parsed once, however many fields are read; and XML as JSON, for senders that
-//! write it: one object of texts, with the types that Rails gives its elements, and the names of types that SOAP gives.
-//! Nothing is fetched and nothing is expanded but the five entities of XML itself.
+//! Bodies for kinds that verify with code: JSON, parsed once, however many fields are read; and XML as JSON, for
+//! senders that write it: one object of texts, with the types that Rails gives its elements, and the names of types
+//! that SOAP gives. Nothing is fetched and nothing is expanded but the five entities of XML itself.
 
 use std::borrow::Cow;
 
@@ -78,8 +78,8 @@ pub fn json_is_missing(json: &[u8], pointer: &str) -> bool {
     find(json, pointer) == PointerTarget::Missing
 }
 
-/// The members of a JSON object: names and raw texts, in their order; one that is there twice stays so. `None` when it is
-/// no object.
+/// The members of a JSON object: names and raw texts, in their order; one that is there twice stays so. `None` when it
+/// is no object.
 pub fn json_members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     members(json)
 }

@@ -1,5 +1,5 @@
-//! What is kept of a request without its secrets: the headers as one JSON object, secrets and signatures blanked, bounded;
-//! and bodies without tokens.
+//! What is kept of a request without its secrets: the headers as one JSON object, secrets and signatures blanked,
+//! bounded; and bodies without tokens.
 //!
 //! Anyone who reads a token inside a body can send as the sender does. It is blanked only where the token is the whole
 //! verification: such a body is not signed, so nothing that could be verified is lost.

@@ -1,8 +1,8 @@
-//! `[[event]]`: where the id, type and the rest of an event are. `[[event.identity]]`: what identifies it, so that copies
-//! are recognized.
+//! `[[event]]`: where the id, type and the rest of an event are. `[[event.identity]]`: what identifies it, so that
+//! copies are recognized.
 //!
-//! Two questions decide an identity: can two different events share this, and does a redelivery keep it? A wrong answer to
-//! the first loses an event, one to the second runs it twice.
+//! Two questions decide an identity: can two different events share this, and does a redelivery keep it? A wrong answer
+//! to the first loses an event, one to the second runs it twice.
 
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ pub struct IdentitySpec {
     /// What is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
-    /// True when a copy within the window has the signal dispatched once more when the window ends: for signals that are
-    /// answered by fetching something, where a missed change costs more than a fetch.
+    /// True when a copy within the window has the signal dispatched once more when the window ends: for signals that
+    /// are answered by fetching something, where a missed change costs more than a fetch.
     #[serde(default)]
     pub window_rearms: bool,
     /// JSON pointers, separated by `|`, to what differs from one event to the next. Of a sender's id that no signature
@@ -369,8 +369,8 @@ impl EventSpec {
         Ok(())
     }
 
-    /// Checks that no event goes by its content because a header with its id is missing, unless the file says that it does.
-    /// A signed id is present, or the verification fails.
+    /// Checks that no event goes by its content because a header with its id is missing, unless the file says that it
+    /// does. A signed id is present, or the verification fails.
     fn check_transport(&self) -> Result<(), Mistake> {
         let is_transport = |source: &Source| matches!(source, Source::Header(_));
         let has_id = self.identity.iter().any(|one| one.id.0.iter().any(is_transport));

@@ -1,5 +1,6 @@
-//! `[[fetch]]` and `[[confirm]]`: which requests may be made to the sender's own hosts, and to no other. A host is a name
-//! that is written out, with one variable part at most. A pattern never matches a host that another party can have.
+//! `[[fetch]]` and `[[confirm]]`: which requests may be made to the sender's own hosts, and to no other. A host is a
+//! name that is written out, with one variable part at most. A pattern never matches a host that another party can
+//! have.
 
 use std::collections::BTreeMap;
 

@@ -125,8 +125,8 @@ impl Spec {
         }
     }
 
-    /// Checks that the last attempt is still believed: where no document says that each is signed anew, it carries the time
-    /// of the first.
+    /// Checks that the last attempt is still believed: where no document says that each is signed anew, it carries the
+    /// time of the first.
     fn check_late_attempts(&self) -> Result<(), Mistake> {
         let Some(span_s) = self.retry_span_s else { return Ok(()) };
         let tables = [("signature", Some(&self.signature)), ("alternative", self.alternative.as_ref())];

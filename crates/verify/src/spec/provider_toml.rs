@@ -54,8 +54,8 @@ pub struct Spec {
     pub signature: SignatureSpec,
     /// Another way, which counts when its `when_header` is present.
     pub alternative: Option<SignatureSpec>,
-    /// What stays open by the sender's design, in a sentence, where neither `weak`, nor `[whose]`, nor the signed time says
-    /// it.
+    /// What stays open by the sender's design, in a sentence, where neither `weak`, nor `[whose]`, nor the signed time
+    /// says it.
     pub open: Option<String>,
     /// Time after which the sender's tokens expire, where the kind's code checks that. Seconds; for words alone.
     pub token_life_s: Option<u32>,
@@ -244,8 +244,8 @@ pub struct AnswerSpec {
     pub body: String,
     /// Content type of that body.
     pub content_type: String,
-    /// Name of a member of the request's body that the sender wants back: where it is there, the answer is an object with
-    /// that member alone, as received, instead of `body`.
+    /// Name of a member of the request's body that the sender wants back: where it is there, the answer is an object
+    /// with that member alone, as received, instead of `body`.
     pub echo: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! `[[setting]]`: the further settings of a provider of a kind. `[whose]`: whose event it is, by a setting of accounts; a key
-//! with which the sender signs for all its customers proves that the sender sent an event, and not that it is about the
-//! operator's account. `[accept]`: which events act, by a setting of environments.
+//! `[[setting]]`: the further settings of a provider of a kind. `[whose]`: whose event it is, by a setting of accounts;
+//! a key with which the sender signs for all its customers proves that the sender sent an event, and not that it is
+//! about the operator's account. `[accept]`: which events act, by a setting of environments.
 
 use serde::Deserialize;
 
@@ -120,8 +120,8 @@ impl WhoseSpec {
     }
 }
 
-/// `[accept]`: which events are meant to act, where one secret signs real ones and those of a sandbox alike. The rest is
-/// kept as `ignored`.
+/// `[accept]`: which events are meant to act, where one secret signs real ones and those of a sandbox alike. The rest
+/// is kept as `ignored`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptSpec {
@@ -165,7 +165,8 @@ impl Spec {
             || self.setting.iter().any(|setting| setting.dev_key.is_some())
     }
 
-    /// Checks that `[whose]` says one thing, of something that every signature covers, with a setting that must be there.
+    /// Checks that `[whose]` says one thing, of something that every signature covers, with a setting that must be
+    /// there.
     pub(super) fn check_whose(&self) -> Result<(), Mistake> {
         let Some(whose) = &self.whose else { return Ok(()) };
         let said = [

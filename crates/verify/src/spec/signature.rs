@@ -30,13 +30,13 @@ pub struct SignatureSpec {
     /// True when the header may be there several times; any may match.
     #[serde(default)]
     pub repeated: bool,
-    /// Place of the signature or token in a JSON body, instead of a header: of signatures several separated by `|`, any of
-    /// which may match. With `each`, in every element.
+    /// Place of the signature or token in a JSON body, instead of a header: of signatures several separated by `|`, any
+    /// of which may match. With `each`, in every element.
     pub json: Option<String>,
     /// JSON pointer to the array whose every element holds the token.
     pub each: Option<String>,
-    /// The value of the query that is the token, where events come by GET and the sender adds nothing to the URL that it
-    /// was given. It stands in the logs of proxies.
+    /// The value of the query that is the token, where events come by GET and the sender adds nothing to the URL that
+    /// it was given. It stands in the logs of proxies.
     pub query: Option<String>,
     /// The header's shape: `{signature}`, `sha256={signature}`, `t={timestamp},v1={signature}`.
     #[serde(default)]
@@ -80,8 +80,8 @@ pub struct SignatureSpec {
     pub tolerance_s: Option<u32>,
     /// Furthest that a signed time may be ahead. Seconds; `tolerance_s` unless set.
     pub tolerance_future_s: Option<u32>,
-    /// Page that says that the sender signs each attempt anew, with the time of the attempt: a retry is then as young as
-    /// a first attempt, and `tolerance_s` may be shorter than `retry_span_s`.
+    /// Page that says that the sender signs each attempt anew, with the time of the attempt: a retry is then as young
+    /// as a first attempt, and `tolerance_s` may be shorter than `retry_span_s`.
     pub attempts_signed_anew: Option<String>,
     /// True when some of the sender's signatures cover no time: a recorded request of those can be sent again at any
     /// time, and ids are remembered accordingly.

@@ -65,7 +65,8 @@ fn shown_headers(headers: &BTreeMap<String, String>) -> BTreeMap<String, String>
     headers.iter().take(HEADERS_N_MAX).map(one).collect()
 }
 
-/// A path as it is; of a whole address, which a template made, the host alone: secrets stand in paths of such addresses.
+/// A path as it is; of a whole address, which a template made, the host alone: secrets stand in paths of such
+/// addresses.
 fn shown_path(path: &str) -> String {
     if path.is_empty() || path.starts_with('/') {
         return path.to_owned();

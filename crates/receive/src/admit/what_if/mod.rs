@@ -1,5 +1,5 @@
-//! What-if: the handlers of this binary run on stored events, nothing is written, and what would follow is compared with
-//! what was committed (`compare.rs`). For operators who want to know before they deploy.
+//! What-if: the handlers of this binary run on stored events, nothing is written, and what would follow is compared
+//! with what was committed (`compare.rs`). For operators who want to know before they deploy.
 //!
 //! Nothing here counts for admission: no version is raised, no row is taken, no slot is reserved, no metric moves.
 
