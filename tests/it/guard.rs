@@ -60,7 +60,7 @@ async fn every_answer_to_operators_keeps_to_itself_also_those_that_say_no() {
         ("GET /sign-in", own.as_str(), "", 200),
         ("GET /", &own, "", 303),
         ("GET /nothing", &own, "", 404),
-        ("DELETE /events", &own, "", 405),
+        ("DELETE /events", &own, "", 401),
         ("POST /sign-in", &own, "", 403),
         ("GET /", "evil.example", "", 421),
         ("GET /", &own, "origin: http://evil.example\r\n", 403),

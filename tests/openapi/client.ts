@@ -41,7 +41,7 @@ export async function all(): Promise<void> {
   if (!first) return;
   const path = { provider: first.provider, event_id: first.event_id };
   const ledger = await client.GET("/v1/events/{provider}/{event_id}", { params: { path } });
-  ledger.data?.entries.map(describe);
+  ledger.data?.entries.map(answered);
   await client.POST("/v1/events/{provider}/{event_id}/decide", {
     params: { path, header: { "Idempotency-Key": "k", "If-Match": "*" } },
     body: { act: "rerun", reason: "again" },

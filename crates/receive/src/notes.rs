@@ -19,7 +19,7 @@ use crate::unread::Arrival;
 use hooklatch_core::logging::Lines;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Name, UnixMs};
-use hooklatch_store::{PairingSecret, Rejection, SecretUse, Store};
+use hooklatch_store::{PairingSecret, Rejection, SecretUse, Store, StoreError};
 use hooklatch_verify::{Hash, RejectedRequest, digest, failed_at, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
@@ -90,6 +90,21 @@ pub fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str) -> Str
     let mut text = hex_text(&hmac(Hash::Sha256, installation_id.as_bytes(), &parts));
     text.truncate(16);
     text
+}
+
+/// Records secrets that senders posted during pairing; after an error those that are left.
+async fn keep_secrets(
+    store: &Store,
+    secrets: BTreeMap<Name, PairingSecret>,
+) -> Result<(), (StoreError, BTreeMap<Name, PairingSecret>)> {
+    let mut left = secrets;
+    while let Some(first) = left.first_entry() {
+        if let Err(error) = store.pairing_secret_keep(first.get().clone()).await {
+            return Err((error, left));
+        }
+        first.remove();
+    }
+    Ok(())
 }
 
 impl RequestNotes {
@@ -225,10 +240,15 @@ impl RequestNotes {
             let uses = self.taken_uses();
             let copies = self.copies.taken();
             let taught = std::mem::take(&mut *self.taught.lock().unwrap_or_else(PoisonError::into_inner));
-            let written = async {
-                for one in taught.into_values() {
-                    store.pairing_secret_keep(one).await?;
+            if let Err((error, left)) = keep_secrets(store, taught).await {
+                // Its sender does not send it again.
+                let mut taught = self.taught.lock().unwrap_or_else(PoisonError::into_inner);
+                for (name, secret) in left {
+                    taught.entry(name).or_insert(secret);
                 }
+                warn!(%error, "could not record a secret that was received during pairing: it is tried again");
+            }
+            let written = async {
                 store.rejections_insert(&rejections).await?;
                 store.secret_uses_add(&uses).await?;
                 for (name, entry) in &*self.entries {

@@ -83,14 +83,15 @@ impl UnreadRequest<'_> {
     }
 
     /// True when a browser or a monitor opened the URL of a provider whose events are POSTs, so that nothing is to be
-    /// done. With a header of a signature it is an event that a redirect has turned into a GET. Of kinds that sign in
-    /// no header such an event cannot be distinguished, and counts as a visit.
+    /// done. With a header of a signature it is an event that a redirect has turned into a GET; of a kind that signs in
+    /// no header it may be one, but for a HEAD, which no redirect makes.
     fn is_visit(&self, entry: &ProviderEntry) -> bool {
         let provider = &entry.provider;
         matches!(*self.method, Method::GET | Method::HEAD)
             && provider.spec().method == EventMethod::Post
             && !provider.has_handshake(self.method.as_str())
             && !provider.spec().names_signature_header(self.headers)
+            && (*self.method == Method::HEAD || !provider.spec().has_signature_header(self.headers))
     }
 
     /// The reason for operators: what was wrong, with its numbers, and what to do.

@@ -195,7 +195,7 @@ fn signed_text(field: &Field<'_>, text: String, timeless: Option<&Table<'_>>) ->
     let is_timed =
         samples.map_err(|why| field.problem_shown(format!("cannot be filled in: {why}"), remedy)).ok()?;
     if let (true, Some(table)) = (is_timed, timeless) {
-        table.missing("timestamp_header", "the destination has to be told the signed time");
+        table.missing("timestamp_header", "the destination has to be given the signed time");
     }
     Some(text)
 }
