@@ -1,5 +1,5 @@
-//! What is counted of one destination's calls: for `/metrics`, and for `/v1/activity`, as numbers since the start and as
-//! times of the newest calls.
+//! What is counted of one destination's calls: for `/metrics`, and for `/v1/activity`, as numbers since the start and
+//! as times of the newest calls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,11 +2,11 @@
 //!
 //! Nothing here decides about a message: see `attempt.rs`; nor when to look for more: see `worker.rs`.
 //!
-//! **Hand-over in memory.** A message that admission has just committed is called at once, without a query, if there is a
-//! slot for it and nothing older waits. Admission asks for a slot *before* its commit ([`Handover::take`]); the slot is
-//! reserved then. The message is inserted as `leased` by this node, with its first claim counted, so that no other worker
-//! can take it, not even in the moment between the commit and the call. After the commit admission starts the call;
-//! whatever else happens, it drops the slot.
+//! **Hand-over in memory.** A message that admission has just committed is called at once, without a query, if there is
+//! a slot for it and nothing older waits. Admission asks for a slot *before* its commit ([`Handover::take`]); the slot
+//! is reserved then. The message is inserted as `leased` by this node, with its first claim counted, so that no other
+//! worker can take it, not even in the moment between the commit and the call. After the commit admission starts the
+//! call; whatever else happens, it drops the slot.
 //!
 //! Nothing depends on that start. If the commit fails, there is no message. If the process dies after the commit, or
 //! the answer to the commit is lost, the lease ends by itself and the ordinary claim finds the message, whose call then
@@ -304,7 +304,8 @@ const HANDSHAKES_N_MAX: usize = 64;
 
 impl NodeCalls {
     /// Connects to each destination that is called over HTTPS, all at once, and hangs up: no request is sent. Those
-    /// that are called at one place with one set of certificates are one. Takes as long as `limit`, and a third of a second.
+    /// that are called at one place with one set of certificates are one. Takes as long as `limit`, and a third of a
+    /// second.
     pub async fn handshakes(&self, limit: Duration) -> Handshakes {
         let (mut places, mut elsewhere_n) = (BTreeMap::<_, Vec<&Arc<Post>>>::new(), 0);
         let posts = self.posts();

@@ -54,8 +54,8 @@ pub(crate) struct Settler {
     pub(crate) closing: Notify,
 }
 
-/// Results that wait for long, by message. One whose lease ended meanwhile may be claimed again before they are written:
-/// then the result of its call is at hand, and it is neither made again nor left to an operator.
+/// Results that wait for long, by message. One whose lease ended meanwhile may be claimed again before they are
+/// written: then the result of its call is at hand, and it is neither made again nor left to an operator.
 #[derive(Clone, Default)]
 pub(crate) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
 

@@ -176,7 +176,8 @@ impl Worker {
         leased
     }
 
-    /// Extends the leases of what is under way when our clock is set forward, where that clock gives the database the time.
+    /// Extends the leases of what is under way when our clock is set forward, where that clock gives the database the
+    /// time.
     async fn notice_clock(&mut self) -> Result<(), StoreError> {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());

@@ -17,7 +17,7 @@ const CONFLICTS_N_MAX: u8 = 16;
 /// Beginning of the ids of kept conflicts: no id that a sender gave begins so.
 const CONFLICT: &str = "conflict:";
 
-/// A content that was kept beside an event, for people.
+/// A content that was kept beside an event, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptContent {
     /// Its headers as a JSON object, secrets and signatures blanked.
@@ -45,7 +45,7 @@ impl KeptContent {
     }
 }
 
-/// Other contents of an event that are kept, for people.
+/// Other contents of an event that are kept, for operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// The events that were kept, each under an id of its own, the oldest first.

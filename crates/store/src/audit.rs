@@ -51,7 +51,8 @@ impl AuditEntry {
     }
 }
 
-/// Adds these rows in this order, by one statement: they are one list in JSON, whose members both databases read by `->>`.
+/// Adds these rows in this order, by one statement: they are one list in JSON, whose members both databases read by
+/// `->>`.
 pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[AuditEntry]) -> DbResult<()> {
     if entries.is_empty() {
         return Ok(());
@@ -90,7 +91,7 @@ pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[Aud
     Ok(())
 }
 
-/// Logs a row that was added. Of the detail it has the digest alone: that is free text, and may name persons.
+/// Logs a row that was added, with a digest of its detail only: the detail is free text, and may name persons.
 fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_confirmed: bool) {
     info!(
         target: AUDIT_TARGET,

@@ -215,7 +215,8 @@ impl Store {
         .map(DatabaseState::File)
     }
 
-    /// Reads every page of SQLite's file, for as long as an operation may take; what is wrong with it. `None` on PostgreSQL.
+    /// Reads every page of SQLite's file, for as long as an operation may take; what is wrong with it. `None` on
+    /// PostgreSQL.
     pub async fn checkup_pages(&self) -> Result<Option<Vec<String>>, StoreError> {
         if self.dialect() == "postgres" {
             return Ok(None);
@@ -297,8 +298,8 @@ impl Store {
 }
 
 impl Store {
-    /// Number of sessions of servers, or of other commands, that had the database open before `for_ms` ago. SQLite keeps all but
-    /// one process out by itself.
+    /// Number of sessions of servers, or of other commands, that had the database open before `for_ms` ago. SQLite
+    /// keeps all but one process out by itself.
     pub async fn sessions_of_others(&self, for_ms: i64) -> Result<i64, StoreError> {
         alone!(self, reader, "sessions_of_others", |db| {
             if !db.is_postgres() {

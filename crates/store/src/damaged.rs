@@ -90,8 +90,7 @@ struct NotedRow {
 static NOTED: Mutex<Vec<NotedRow>> = Mutex::new(Vec::new());
 static HAS_NOTED: AtomicBool = AtomicBool::new(false);
 
-/// Logs the rows that were met. At the end of each operation: during one, the log of its thread may be the one that listens
-/// for the warnings of the database (`db/warnings.rs`), and a line logged then is lost.
+/// Logs the rows that were met, at the end of each operation (`operation.rs`).
 pub(super) fn log_noted() {
     if !HAS_NOTED.swap(false, Ordering::AcqRel) {
         return;

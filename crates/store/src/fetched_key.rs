@@ -82,7 +82,8 @@ impl Store {
         })
     }
 
-    /// Returns the keys of one provider that open, the newest first: what other nodes have kept meanwhile is among them.
+    /// Returns the keys of one provider that open, the newest first: what other nodes have kept meanwhile is among
+    /// them.
     pub async fn fetched_keys_of(&self, provider: &Name) -> Result<Vec<FetchedKey>, StoreError> {
         let (provider, ring) = (provider.clone(), self.ring.clone());
         alone!(self, reader, "fetched_keys_of", |db| {

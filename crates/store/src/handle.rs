@@ -51,7 +51,8 @@ impl Store {
         Self::open_with(settings, &PostgresSettings::default()).await
     }
 
-    /// Connects through what stands between us and PostgreSQL, and refuses a database that could lose what it confirmed.
+    /// Connects through what stands between us and PostgreSQL, and refuses a database that could lose what it
+    /// confirmed.
     pub async fn open_with(
         settings: &StoreSettings,
         postgres: &PostgresSettings,
@@ -73,8 +74,8 @@ impl Store {
         })
     }
 
-    /// Makes leases and due times go by the database's own clock where it has one, not by those of the nodes: clocks that
-    /// differ then cost no node its lease. A clock that tests set by hand goes before.
+    /// Makes leases and due times go by the database's own clock where it has one, not by those of the nodes: clocks
+    /// that differ then cost no node its lease. A clock that tests set by hand goes before.
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }

@@ -123,7 +123,8 @@ pub(crate) mod sqlite {
         Ok(lanes.iter().map(one).collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it waited.
+    /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it
+    /// waited.
     pub(crate) fn lanes_advance(db: &Connection, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
         for (destination, lane) in lanes {
             let values = params![destination, lane, now_ms];

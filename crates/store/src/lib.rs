@@ -1,8 +1,9 @@
 //! The store: everything that is kept, one module for each noun. Its unit is a whole operation.
 //!
 //! The hot paths (admission, claims, settlements) have a twin for each database, `NOUN/postgres.rs` and
-//! `NOUN/sqlite.rs`. Everything else is written once, over an `Executor` (`db/executor.rs`), in PostgreSQL's dialect.
-//! Only `db/` and these twins use a driver; one conformance suite (`tests/it/store/`) runs on both databases.
+//! `NOUN/sqlite.rs` (of lanes, the module `sqlite` in `lane.rs`). Everything else is written once, over an `Executor`
+//! (`db/executor.rs`), in PostgreSQL's dialect. Only `db/`, these twins and what calls them use a driver; one
+//! conformance suite (`tests/it/store/`) runs on both databases.
 //!
 //! Every operation runs to its end in its own task, within a time limit (`db/limit.rs`), also when its caller's future
 //! is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
@@ -10,8 +11,8 @@
 //! Reading order: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the path of an
 //! event through `numbers.rs`, `admission/` and `event/`, and that of its messages through `message/` and `lane.rs`.
 //! `queries/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
-//! orders about many, `audit.rs` the record of both. `migrations.rs` creates the tables. The store does not decide what
-//! happens to an event or a message: callers say what to write.
+//! orders about many, `audit.rs` the record of both; `retention/` deletes what is old. `migrations.rs` creates the
+//! tables. The store does not decide what happens to an event or a message: callers say what to write.
 
 #[macro_use]
 mod operation;

@@ -80,8 +80,8 @@ impl Store {
         while taken.len() < n {
             let is_first = self.parts.numbers.is_unused();
             let first: i64 = together!(self, writer, "event_block_draw", |db| {
-                // The first number of a new block. The first one of a process is compared with the tables: an operator who restored
-                // them without their counter must not have to guess why nothing is admitted.
+                // The first number of a new block. The first one of a process is compared with the tables: an operator
+                // who restored them without their counter must not have to guess why nothing is admitted.
                 let first = event_blocks_draw(db, 1).await?;
                 if !is_first {
                     return Ok(first);

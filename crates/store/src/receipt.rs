@@ -1,4 +1,5 @@
-//! The messages and attempts of one event, bounded, for the program that sent it; and counts of further copies of events.
+//! The messages and attempts of one event, bounded, for the program that sent it; and counts of further copies of
+//! events.
 
 use uuid::Uuid;
 

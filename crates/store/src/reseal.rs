@@ -11,7 +11,8 @@ use super::queries::search_block;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::EventKey;
 
-/// Rows that one step of a count looks at, and the oldest rows of each table among which those in the clear are counted.
+/// Rows that one step of a count looks at, and the oldest rows of each table among which those in the clear are
+/// counted.
 pub const SEALED_COUNTED_N: u32 = 10_000;
 
 /// A table with sealed values.
@@ -113,8 +114,8 @@ impl SealedTable {
         )
     }
 
-    /// Finds up to `$3` rows behind the place of `$1` and `$2`: those of the key `$4`, or with an empty one those of any
-    /// and none, of which what is sealed is gone past without its columns.
+    /// Finds up to `$3` rows behind the place of `$1` and `$2`: those of the key `$4`, or with an empty one those of
+    /// any and none, of which what is sealed is gone past without its columns.
     fn rows_sql(self, has_key: bool) -> String {
         const NULL: &str = "CAST(NULL AS BYTEA)";
         let (number, attempt_n, order) = self.place_columns();

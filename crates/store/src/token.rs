@@ -1,5 +1,5 @@
-//! The tokens of operators created at run time, and console sessions, which are created with a token, are valid while that
-//! token is, and are kept as digests.
+//! The tokens of operators created at run time, and console sessions, which are created with a token, are valid while
+//! that token is, and are kept as digests.
 
 use std::collections::BTreeSet;
 

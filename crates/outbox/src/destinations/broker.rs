@@ -15,8 +15,8 @@ use crate::policy::CallAnswer;
 use hooklatch_core::config::UnknownPolicy;
 use hooklatch_store::LeasedMessage;
 
-/// Longest idle time of a connection. Destinations and what is between drop them after a while, some without a word, and
-/// then the next message's outcome would be unknown.
+/// Longest idle time of a connection. Destinations and what is between drop them after a while, some without a word,
+/// and then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
 /// Longest text of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;

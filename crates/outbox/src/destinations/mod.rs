@@ -1,11 +1,11 @@
 //! Destinations, where messages go: which kinds there are, how a `[destinations.NAME]` is read, and how one message is
 //! sent to one destination.
 //!
-//! Read `kinds/mod.rs` first: the trait that each kind of destination implements, and the list of kinds, one file each
-//! (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names. `destination.rs`
-//! is a destination that is ready: it sends one message and returns the outcome, and it may ask whether an earlier
-//! attempt took effect. `broker.rs` has the connection that all kinds but HTTP share, `envelope.rs` what goes along with
-//! a body.
+//! Read `kinds/mod.rs` first: the data that each kind of destination has, and the list of kinds, one file each (HTTP is
+//! a folder). `parse.rs` reads a table of the configuration with the kind that its url names. `destination.rs` is a
+//! destination that is ready: it sends one message and returns the outcome, and it may ask whether an earlier attempt
+//! took effect. `broker.rs` has the connection that all kinds but HTTP share, `envelope.rs` what goes along with a
+//! body.
 //!
 //! Nothing in here retries, stores or decides: that is `policy/` and what calls it.
 

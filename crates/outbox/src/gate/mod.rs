@@ -1,6 +1,6 @@
 //! The gate of a destination decides how much of its work may start now: its rate limit, its circuit breaker and how
-//! many calls it bears at once (`window.rs`). Per node, in memory, by the ticks that callers pass: setting a clock opens
-//! or closes nothing.
+//! many calls it bears at once (`window.rs`). Per node, in memory, by the ticks that callers pass: setting a clock
+//! opens or closes nothing.
 
 mod window;
 

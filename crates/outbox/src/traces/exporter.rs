@@ -210,7 +210,8 @@ impl SpanExporter {
     }
 }
 
-/// Time before a batch is posted again: as long as the collector asks for, which is never nothing, else longer each time.
+/// Time before a batch is posted again: as long as the collector asks for, which is never nothing, else longer each
+/// time.
 pub(crate) fn pause(failures_n: u32, asked: Option<Duration>) -> Duration {
     let own = PAUSE_FIRST.saturating_mul(1 << failures_n.min(16)).min(PAUSE_MAX);
     asked.map_or(own, |asked| asked.max(PAUSE_FIRST))

@@ -3,9 +3,9 @@
 //! Nothing of a trace is stored. `ids.rs` computes the ids from what names the event, so any node, any attempt and any
 //! process after a crash has the same trace, and decides from the same bytes whether it is recorded.
 //!
-//! The parts of the program hold [`Traces`], which is off by default and then costs a look at one word. They record their
-//! work in a bounded queue (`record.rs`) and never wait for it. Behind the feature `otel`, `otlp.rs` turns records into
-//! OTLP's messages, and `exporter.rs` is the task that posts them.
+//! The parts of the program hold [`Traces`], which is off by default and then costs a look at one word. They record
+//! their work in a bounded queue (`record.rs`) and never wait for it. Behind the feature `otel`, `otlp.rs` turns
+//! records into OTLP's messages, and `exporter.rs` is the task that posts them.
 //!
 //! No span has a body, a header, a URL or an error's text: docs/tracing.md says what they have.
 
@@ -50,7 +50,8 @@ pub struct TraceOptions<'a> {
     pub clock: &'a Clock,
 }
 
-/// Tracing as the parts of the program hold it: off, which is the default, or the way to the exporter. Cloning is cheap.
+/// Tracing as the parts of the program hold it: off, which is the default, or the way to the exporter. Cloning is
+/// cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Traces(Option<Arc<Tracer>>);
 
@@ -126,8 +127,8 @@ impl Traces {
         tracer.queue.push(SpanRecord::Dispatch(span), 1);
     }
 
-    /// The trace and the span of the attempt that a lease is for, where attempts are traced; the span says whether it is
-    /// recorded.
+    /// The trace and the span of the attempt that a lease is for, where attempts are traced; the span says whether it
+    /// is recorded.
     pub(crate) fn attempt(&self, message: &LeasedMessage) -> Option<(EventTrace, SpanContext)> {
         let ids = &self.0.as_ref()?.ids;
         let trace = ids.of(&message.key.provider, &message.key.event_id, message.generation);
@@ -195,8 +196,8 @@ impl RequestTrace {
     }
 }
 
-/// The exporter of a program that was built without the feature `otel`: there is none, and a configuration that asks for
-/// one is refused before.
+/// The exporter of a program that was built without the feature `otel`: there is none, and a configuration that asks
+/// for one is refused before.
 #[cfg(not(feature = "otel"))]
 pub struct SpanExporter(());
 

@@ -1,5 +1,5 @@
-//! What the parts of the program record of their work, and the queue from them to the exporter, which makes spans of it.
-//! The queue is bounded in spans; a sender that finds it full goes on without.
+//! What the parts of the program record of their work, and the queue from them to the exporter, which makes spans of
+//! it. The queue is bounded in spans; a sender that finds it full goes on without.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

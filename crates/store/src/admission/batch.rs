@@ -1,7 +1,5 @@
 //! The parts of a batch, decided without I/O: which copies are the first of their key, the one order in which all nodes
-//! insert, which versions are raised.
-//!
-//! The columns of an admission that are sealed when there is a key for it.
+//! insert, which versions are raised. Also the columns of an admission that are sealed when there is a key.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -146,7 +146,8 @@ impl AdmissionTx {
         Ok(None)
     }
 
-    /// Has the retries dispatch a repeat, if there is a handler for it: here what follows from new events is decided already.
+    /// Has the retries dispatch a repeat, if there is a handler for it: here what follows from new events is decided
+    /// already.
     async fn repeat_due(&mut self, candidate: &Candidate) -> Result<(), StoreError> {
         if candidate.state != EventState::Handled {
             return Ok(());

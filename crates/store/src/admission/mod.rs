@@ -1,6 +1,6 @@
 //! Admission: latches events first, then decides what follows from the new ones, and commits all of it at once.
 //!
-//! [`Store::admit`](crate::Store::admit) does all of it in one call. What is known of a batch before it is latched decides how:
+//! [`Store::admit`](crate::Store::admit) does all of it in one call. The batch and its handlers decide the way:
 //!
 //! - on SQLite one closure does everything on the writer's thread, decisions included;
 //! - on PostgreSQL one statement does, where no decision depends on which events are new;
@@ -16,8 +16,8 @@
 //! key, which versions are raised, which message heads its lane) is decided once, without I/O, in `batch.rs` and here;
 //! the conformance suite runs the same cases through both.
 //!
-//! Reading order: `batch.rs`, then `transaction.rs` (with [`Store::admit`](crate::Store::admit)) and the twins below it, and `beside.rs` (an
-//! event that was not new).
+//! Reading order: `batch.rs`, then `transaction.rs` (with [`Store::admit`](crate::Store::admit)) and the twins below
+//! it, and `beside.rs` (an event that was not new).
 
 mod batch;
 mod beside;

@@ -23,8 +23,8 @@ use hooklatch_core::types::IncomingEvent;
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
 /// Latches the events of `$1` to `$14` and keeps what they said, `$15` and `$16`, sealed with the key `$17` if there is
-/// one, and whose secret it was said with, `$18`. The search ids of all, sealed with that key, are `$19`; `$20` to `$22`
-/// are the rows that they are found by. What may follow reads `latched`.
+/// one, and whose secret it was said with, `$18`. The search ids of all, sealed with that key, are `$19`; `$20` to
+/// `$22` are the rows that they are found by. What may follow reads `latched`.
 macro_rules! latch_sql {
     ($name:literal $(, $more:expr)?) => {
         concat!(

@@ -25,9 +25,9 @@ use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
 use super::{postgres, sqlite};
 
-/// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
-/// behind `$1`, `$2`, …. A text may be built, of parts of the
-/// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
+/// One connection. Texts are in PostgreSQL's dialect, as far as the table above translates it, and never hold a value:
+/// values are bound to `$1`, `$2`, …. A text may be built, of parts of the program alone: its translation is cached,
+/// and each connection prepares it once. Each statement ends within seconds, or its connection is lost.
 pub(crate) enum Executor<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
@@ -100,7 +100,8 @@ impl Executor<'_> {
         }
     }
 
-    /// All rows of a statement as it stands, for as long as it takes; for those of handlers, and those that read all there is.
+    /// All rows of a statement as it stands, for as long as it takes; for those of handlers, and those that read all
+    /// there is.
     pub(crate) async fn fetch_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
         match self {
             Self::Sqlite(db) => fetch_on_sqlite(db, sql, values).await,

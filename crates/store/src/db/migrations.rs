@@ -6,10 +6,10 @@
 //! [`Migration::filling`] after a migration that expands: a statement for some rows at a time, each in a transaction of
 //! its own, while others write.
 //!
-//! A program's steps create its own tables in our database. They are applied after ours, in the program's order, each in
-//! one transaction together with the row that records it. That row holds a digest of the text, so that a text changed
-//! after it was applied is detected. One node applies them, under the lock of our migrations; the others wait and find
-//! them applied.
+//! A program's steps create its own tables in our database. They are applied after ours, in the program's order, each
+//! in one transaction together with the row that records it. That row holds a digest of the text, so that a text
+//! changed after it was applied is detected. One node applies them, under the lock of our migrations; the others wait
+//! and find them applied.
 
 use std::time::{Duration, Instant};
 

@@ -9,8 +9,8 @@
 //!    open transaction, as a transactional handler gets it, and one for a trial that is always rolled back.
 //! 3. `pool.rs`: connections. One in an unknown state is closed. `limit.rs`: each operation runs to its end in a task
 //!    of its own, within a time limit.
-//! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` reads the
-//!    warnings of a COMMIT; each connection of SQLite has its own thread, and each piece of work is one round trip to
+//! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` detects the
+//!    warnings of a commit; each connection of SQLite has its own thread, and each piece of work is one round trip to
 //!    it.
 //! 5. `backend.rs`: the database, whichever it is. `opening.rs` and `migrations.rs`: how it is opened and
 //!    migrated. `rules.rs`: what settings a database must have.

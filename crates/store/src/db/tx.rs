@@ -1,10 +1,9 @@
-//! The open transaction, as a transactional handler gets it: the same one that admits its event.
+//! The open transaction, as a transactional handler gets it: the same one that admits its event. And the transaction of
+//! a trial, in which handlers run to show what they would do, and which is always rolled back.
 //!
-//! Trial transactions, which are always rolled back: handlers run in one to show what they would do.
-//!
-//! A ROLLBACK at the end is not enough. A handler has the connection, and some execute COMMIT, or continue to write
-//! after a statement has rolled the transaction back. So until the trial is over, nothing on this connection can be
-//! committed:
+//! For a trial a ROLLBACK at the end is not enough. A handler has the connection, and some execute COMMIT, or continue
+//! to write after a statement has rolled the transaction back. So until the trial is over, nothing on this connection
+//! can be committed:
 //!
 //! - SQLite calls a hook before each commit, and the hook refuses;
 //! - on PostgreSQL a deferred constraint is violated, which is checked with the commit, and everything after this
@@ -39,8 +38,8 @@ pub struct Tx {
     is_used: bool,
     /// True when a handler was given up in the middle of what it did.
     pub(super) is_abandoned: bool,
-    /// What PostgreSQL does when a handler returns: first and last. Nothing in a trial, which has a temporary table with
-    /// a broken rule, and writes nothing of ours.
+    /// What PostgreSQL does when a handler returns: first and last. Nothing in a trial, which has a temporary table
+    /// with a broken rule, and writes nothing of ours.
     pub(crate) around: (&'static str, &'static str),
     /// Number of PostgreSQL's process, from the first handler on.
     pub(crate) process: Option<i32>,
@@ -54,8 +53,8 @@ pub struct Tx {
 /// Its name is drawn by the process: a handler that ends the transaction cannot set the same mark in the next one.
 static MARK: LazyLock<String> = LazyLock::new(|| format!("hooklatch_{:032x}", fastrand::u128(..)));
 
-/// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame still
-/// stand. A COMMIT would run them after the reset, and what they set would stay.
+/// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame
+/// still stand. A COMMIT would run them after the reset, and what they set would stay.
 const RULES: &str = "SET CONSTRAINTS ALL IMMEDIATE;";
 /// The deferred rules, by their names: after [`RULES`] they are deferred again for the next handler of the transaction,
 /// and those that are not deferred by themselves stay as they are.
@@ -139,7 +138,8 @@ impl Tx {
     }
 
     /// Commits or rolls back, and gives the connection back. What a handler left in the session outside of the
-    /// transaction is reset first; a session that cannot be reset is closed, and the transaction's result stays as it is.
+    /// transaction is reset first; a session that cannot be reset is closed, and the transaction's result stays as it
+    /// is.
     async fn finish(self, is_commit: bool) -> DbResult<()> {
         match self.connection {
             PooledConnection::Sqlite(mut held) => {

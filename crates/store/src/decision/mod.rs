@@ -3,7 +3,8 @@
 //!
 //! A decision claims the idempotency key of its request, is carried out, and stores its response and its records.
 //! `subjects.rs` has the decisions about messages and events (with erasures), `pauses.rs` those about destinations and
-//! providers. The checks who may decide are in `queries/`; a decision about many at once is an operation (`operations/`).
+//! providers. The checks who may decide are in `queries/`; a decision about many at once is an operation
+//! (`operations/`).
 
 mod pauses;
 mod subjects;
@@ -182,8 +183,8 @@ pub enum Refusal {
     /// A test event that was made without calls stays without.
     #[error("it is a test event without calls")]
     TestEvent,
-    /// Another operation with the same act and filter, or on some of the same rows and to the same effect, is unfinished
-    /// or ended a moment ago.
+    /// Another operation with the same act and filter, or on some of the same rows and to the same effect, is
+    /// unfinished or ended a moment ago.
     #[error("the same operation is there")]
     SameOperation {
         /// Its id, for who may see it.

@@ -1,5 +1,5 @@
-//! Decisions about messages and events. A decision that changes messages of lanes locks the lanes first and the messages
-//! after them, as everywhere. Erasing an event deletes what was received and what was made of it.
+//! Decisions about messages and events. A decision that changes messages of lanes locks the lanes first and the
+//! messages after them, as everywhere. Erasing an event deletes what was received and what was made of it.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use hooklatch_core::types::{
     AttemptResult, EventKey, EventState, MESSAGES_N_MAX, MessageId, MessageState, Reach,
 };
 
-/// The messages that an act may be about, also those whose lease has expired: where no node has the destination any
-/// more, no node would claim them again. They are locked in one order, and stay as they are until the end.
+/// The messages that an act may be about; except for `Send`, also those whose lease has expired: where no node has the
+/// destination any more, no node would claim them again. They are locked in one order, and stay as they are until the
+/// end of the transaction.
 fn decidable_sql(act: MessageAct) -> String {
     let is_decidable = match act {
         MessageAct::Send => "state IN ('held', 'dead')",
@@ -52,7 +53,7 @@ const SENT_BY_PERSON: &str = "/* message_decide */ SELECT 1 AS n FROM audit_log
 /// The statements by name, for tests that look at their plans.
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[("message_decide sent", SENT_BY_PERSON)];
 
-/// Decides about one message: of the asking person's providers and destinations alone.
+/// Decides about one message, if its provider and its destination are in the operator's scope.
 pub(crate) async fn message_decide(
     db: &mut Executor<'_>,
     id: MessageId,

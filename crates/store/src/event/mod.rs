@@ -2,8 +2,8 @@
 //! counted and written after admission.
 //!
 //! `parts.rs`: what was received with an event, large bodies, and what is kept for operators alone. `view.rs`: what
-//! operators see, and what became of its calls. Not here: how an event is latched (`admission/`), and what is kept beside
-//! it (`apart.rs`).
+//! operators see, and what became of its calls. Not here: how an event is latched (`admission/`), and what is kept
+//! beside it (`apart.rs`).
 
 mod parts;
 mod view;
@@ -41,8 +41,8 @@ pub enum Latched {
         /// The id that stands.
         first_event_id: String,
     },
-    /// Its signed text is there under another id, with the same content, as its kind's bodies may repeat: accepted as an
-    /// event of its own, which the retries dispatch.
+    /// Its signed text is there under another id, with the same content, as its kind's bodies may repeat: accepted as
+    /// an event of its own, which the retries dispatch.
     Repeated,
 }
 
@@ -51,7 +51,7 @@ pub enum Latched {
 pub struct EventUpdate {
     /// Number of the event whose row it is.
     pub event_seq: i64,
-    /// Key of the event, for people.
+    /// Key of the event, for operators.
     pub key: EventKey,
     /// State in which it stands now.
     pub state: EventState,
@@ -347,8 +347,8 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
     WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
 
 /// Its longest due events; of equally long due ones the first received. By the index of what is due, and never by that
-/// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time is
-/// due: SQLite's index has it before all others.
+/// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time
+/// is due: SQLite's index has it before all others.
 const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM (
         SELECT event_seq, attempts_n FROM processed_webhook_events
         WHERE provider = $2 AND state = 'retry' AND due_at_ms IS NULL LIMIT 32) e
@@ -382,8 +382,8 @@ async fn longest_due(db: &mut Executor<'_>, now_ms: UnixMs, providers: &[Name]) 
     }
 }
 
-/// Locks the longest due event of a provider that no other node has. Events that waited for the end of a pause were never
-/// dispatched, and keep their order: of those only the first may be taken, so one node dispatches them at a time.
+/// Locks the longest due event of a provider that no other node has. Events that waited for the end of a pause were
+/// never dispatched, and keep their order: of those only the first may be taken, so one node dispatches them at a time.
 async fn take_due(db: &mut Executor<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
     let mut is_behind_waiting = false;
     for row in db.fetch(FIRST_DUE, &[now_ms.into(), provider.into()]).await? {

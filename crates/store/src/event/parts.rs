@@ -1,24 +1,21 @@
-//! Large bodies, written in parts before their event is latched.
+//! What was received with an event, as `webhook_payloads` has it: in parts or not, sealed or not, redacted or not.
 //!
-//! SQLite has one writer, and a commit lasts as long as its bytes take to the disk; on PostgreSQL a commit waits for the
-//! log bytes of all commits before it. So the body of a large event is not part of the transaction that latches the
-//! event: it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes
-//! long for each commit), and small events commit in between. The parts have the number that the event will have.
-//! `unlatched_bodies` has a row from the first part until the latch, and the transaction that latches deletes that row;
-//! a sweep that deletes parts deletes the row first. So the parts of a latched event are never swept, and an event
-//! without its parts is never latched. Parts left by a crash are swept by their age.
+//! **Parts.** A large body is written in parts before its event is latched. SQLite has one writer, and a commit lasts
+//! as long as its bytes take to the disk; on PostgreSQL a commit waits for the log bytes of all commits before it. So
+//! the body of a large event is not part of the transaction that latches the event: it is written before, in
+//! transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for each commit), and small
+//! events commit in between. The parts have the number that the event will have. `unlatched_bodies` has a row from the
+//! first part until the latch, and the transaction that latches deletes that row; a sweep that deletes parts deletes
+//! the row first. So the parts of a latched event are never swept, and an event without its parts is never latched.
+//! Parts left by a crash are swept by their age.
 //!
 //! An encrypted body is one sealed text, cut into parts; a body with a missing part counts as gone. Deleting a row of
 //! `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
 //!
-//! The row of a received event in `webhook_payloads`: sealed or not, redacted or not.
-//!
-//! Redaction: what is kept of an event some of whose values are not to be stored.
-//!
-//! `body` never has those values. The bytes as received are in `whole` beside it, only while they are needed: while the
-//! event waits to be dispatched or for an operator, and while a message of it is neither done nor discarded.
-//! Dispatchers and senders read `whole`; where it is gone, nothing is sent and nothing dispatched. Views for operators
-//! read `body`.
+//! **Redaction.** Some values of an event may not be stored. `body` never has those values. The bytes as received are
+//! in `whole` beside it, only while they are needed: while the event waits to be dispatched or for an operator, and
+//! while a message of it is neither done nor discarded. Dispatchers and senders read `whole`; where it is gone, nothing
+//! is sent and nothing dispatched. Views for operators read `body`.
 //!
 //! Contents that templates and handlers made of those bytes for messages of such an event (`outbox_contents`) have the
 //! values too, and are deleted with `whole`: by then all of its messages are done or discarded, and none is sent again.
@@ -39,7 +36,8 @@ const PART_BYTES: usize = 128 << 10;
 const PART_BYTES_MAX: usize = 1 << 20;
 /// When a part took longer than this the next one is twice as long, when it took less than half of it half as long.
 const PART_TIME: Duration = Duration::from_millis(10);
-/// On SQLite, bytes after which the log is moved into the file: beside the writer, so that no commit has to do all of it.
+/// On SQLite, bytes after which the log is moved into the file: beside the writer, so that no commit has to do all of
+/// it.
 const CHECKPOINT_BYTES: usize = 4 << 20;
 
 /// The stored bytes of a body, by its row of `webhook_payloads`; NULL when a part is missing.
@@ -85,8 +83,8 @@ macro_rules! stored_body_bytes {
 pub(crate) use {stored_body, stored_body_bytes};
 
 impl Store {
-    /// Writes the body of an event that is to be latched under this number; returns the number of parts. To be followed by
-    /// the latch of the event with that number, or by [`Store::body_parts_delete`].
+    /// Writes the body of an event that is to be latched under this number; returns the number of parts. To be followed
+    /// by the latch of the event with that number, or by [`Store::body_parts_delete`].
     pub async fn body_parts_write(
         &self,
         event_seq: i64,
@@ -148,7 +146,8 @@ impl Store {
         })
     }
 
-    /// Deletes the parts that were written for this number, unless an event was latched under it. Returns whether it did.
+    /// Deletes the parts that were written for this number, unless an event was latched under it. Returns whether it
+    /// did.
     pub async fn body_parts_delete(&self, event_seq: i64) -> Result<bool, StoreError> {
         together!(self.body_parts_delete(event_seq))
     }
@@ -270,7 +269,7 @@ impl StoredPayload {
         Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
 
-    /// Headers and bytes of this event for people.
+    /// Headers and bytes of this event, for operators.
     pub(crate) fn shown(self, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), SealError> {
         let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
@@ -326,8 +325,8 @@ impl Store {
     /// with numbers behind `after`, and what their messages said. Says where to go on; `None` at the end.
     pub async fn wholes_delete(&self, after: i64, limit: u32) -> Result<Option<i64>, StoreError> {
         together!(self, writer, "wholes_delete", |db| {
-            // Locks first, and decides by what is there when the locks are held: an operator who has the event dispatched once
-            // more locks the same row.
+            // Locks first, and decides by what is there when the locks are held: an operator who has the event
+            // dispatched once more locks the same row.
             let rows = db
         .fetch(
             "/* wholes_delete */ SELECT event_seq FROM webhook_payloads WHERE whole IS NOT NULL AND event_seq > $1

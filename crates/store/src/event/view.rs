@@ -22,8 +22,8 @@ macro_rules! event_columns {
 }
 pub(crate) use event_columns;
 
-/// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations out
-/// of reach are left out, and so are rows that are damaged.
+/// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations
+/// out of reach are left out, and so are rows that are damaged.
 pub(crate) async fn event_views(
     db: &mut Executor<'_>,
     rows: &[Row],

@@ -1,9 +1,10 @@
 //! Messages: one call to make each, from the commit that writes them to the settlement that ends them. Here are claims,
 //! extensions and settlements: what workers do with messages.
 //!
-//! `types.rs` has a message at each stage, and the views of operators and gauges; `postgres.rs` and `sqlite.rs` are the
-//! twins of claims and settlements; `claimed.rs` makes of a claimed row a message that can be sent. Admission writes
-//! messages (`admission/`), operators decide about them (`decision/`).
+//! `types.rs` has a message at each stage; `postgres.rs` and `sqlite.rs` are the twins of claims and settlements;
+//! `claimed.rs` turns a claimed row into a message that can be sent. Admission writes messages (`admission/`),
+//! operators see them (`queries/messages.rs`) and decide about them (`decision/`), and retention prunes them
+//! (`retention/`).
 
 /// True of a leased row of which nothing was sent before this claim: the claim itself set when its key was used first.
 /// Given back unsent, it leaves no such time behind, from which the key's validity and the age of retries would run.

@@ -236,8 +236,8 @@ pub(super) fn is_one_statement(settlements: &[Settlement]) -> bool {
     settlements.iter().all(|one| one.lane.is_none() && ids.insert(one.message_id))
 }
 
-/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
-/// its token was the message's and all of it is written. Runs in a transaction, unless [`is_one_statement`].
+/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true
+/// when its token was the message's and all of it is written. Runs in a transaction, unless [`is_one_statement`].
 pub(crate) async fn message_settle(
     db: &mut PgConnection,
     settlements: &[Settlement],

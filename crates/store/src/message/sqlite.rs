@@ -1,5 +1,5 @@
-//! Claims and settlements on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared statements of one
-//! row each. No other connection writes meanwhile, so what is read first stays as it was.
+//! Claims and settlements on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared
+//! statements of one row each. No other connection writes meanwhile, so what is read first stays as it was.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -157,8 +157,8 @@ fn count(row: &Row<'_>, column: &str, misread: &mut Option<String>) -> rusqlite:
     }))
 }
 
-/// What was read, or `None` with the reason in `misread` where a value is not of the type that its column is for: a file
-/// may be damaged, and one message that cannot be read stands in no other's way.
+/// What was read, or `None` with the reason in `misread` where a value is not of the type that its column is for: a
+/// file may be damaged, and one message that cannot be read stands in no other's way.
 fn intact<T>(read: rusqlite::Result<Option<T>>, misread: &mut Option<String>) -> rusqlite::Result<Option<T>> {
     match read {
         Err(
@@ -221,8 +221,8 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
     Ok(())
 }
 
-/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
-/// its token was the message's and all of it is written.
+/// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true
+/// when its token was the message's and all of it is written.
 pub(crate) fn message_settle(
     db: &Connection,
     settlements: &[Settlement],

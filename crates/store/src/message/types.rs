@@ -1,6 +1,5 @@
-//! The types of messages while they are planned, claimed, settled and listed.
-//!
-//! Lists of messages: those of one event, and the latest time in the open ones.
+//! The types of messages while they are planned, claimed, settled and listed; how their rows are read; the messages of
+//! one event, and the latest time in the open ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -29,8 +29,8 @@ impl Store {
     }
 
     /// Acts on the next rows of an operation, at most `rows_n`, and no more than its steps allow: their acts, marks and
-    /// records are one transaction. `None` when another node has it, or it runs no longer. With `is_passing_by`, the next row is marked as `failed`
-    /// instead, and left alone.
+    /// records are one transaction. `None` when another node has it, or it runs no longer. With `is_passing_by`, the
+    /// next row is marked as `failed` instead, and left alone.
     pub async fn operation_step(
         &self,
         operation_id: &str,

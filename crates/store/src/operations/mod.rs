@@ -6,8 +6,8 @@
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
 //! This file has orders, approvals and views; `set.rs` the rows, what is expected of them, and what changed since;
-//! `batch.rs` a batch and its acts; `steps.rs` how operations that make calls proceed in steps, and stop when too many of
-//! them fail. When batches run, and how large they are, is decided in `crates/receive/src/operations/`.
+//! `batch.rs` a batch and its acts; `steps.rs` how operations that make calls proceed in steps, and stop when too many
+//! of them fail. When batches run, and how large they are, is decided in `crates/receive/src/operations/`.
 
 mod batch;
 mod set;
@@ -51,9 +51,9 @@ const TWIN_MS: i64 = 600_000;
 /// What this installation demands of an operation before it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkRules {
-    /// Persons that have to agree, the orderer included.
+    /// Operators who have to agree, including the one who ordered it.
     pub approvals_n: u32,
-    /// Time for which a second person can approve it. Milliseconds.
+    /// Time for which a second operator can approve it. Milliseconds.
     pub approval_ms: i64,
 }
 
@@ -163,8 +163,8 @@ impl OperationRow {
     }
 }
 
-/// Fixes the set of an operation, as long as it is the one that was previewed, and lets the operation begin, or wait for a
-/// second person.
+/// Fixes the set of an operation, as long as it is the one that was previewed, and lets the operation begin, or wait
+/// for a second operator.
 pub(crate) async fn operation_begin(
     db: &mut Executor<'_>,
     order: &OperationOrder,
@@ -254,8 +254,9 @@ struct DuplicateOperation {
     shared: Vec<i64>,
 }
 
-/// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
-/// or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same effect.
+/// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is
+/// unfinished, or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same
+/// effect.
 async fn in_the_way(
     db: &mut Executor<'_>,
     subjects: &[OperationSubject],
@@ -285,8 +286,8 @@ async fn in_the_way(
     Ok(found)
 }
 
-/// Those of these rows that an operation has acted or will act on, or on a message of them as events, or on their events as
-/// messages.
+/// Those of these rows that an operation has acted or will act on, or on a message of them as events, or on their
+/// events as messages.
 async fn rows_shared(
     db: &mut Executor<'_>,
     row: &OperationRow,
@@ -347,7 +348,7 @@ async fn write(
 /// A decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationAct {
-    /// A second person lets it begin.
+    /// A second operator lets it begin.
     Approve,
     /// It goes on although calls failed.
     Continue,

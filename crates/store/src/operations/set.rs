@@ -1,5 +1,5 @@
-//! The rows of an operation, found by a filter or fixed by its order, and their preview: the sums of what it would act on,
-//! with some of its rows. Nothing is written.
+//! The rows of an operation, found by a filter or fixed by its order, and their preview: the sums of what it would act
+//! on, with some of its rows. Nothing is written.
 //!
 //! A node remembers the sets of the newest previews, so many rows in all, so that a refusal can name the rows that have
 //! changed since. An order at another node, or much later, is refused all the same, without names.
@@ -176,7 +176,8 @@ pub(super) fn statements() -> Vec<NamedStatement> {
 pub(crate) struct FoundSet {
     /// Numbers of the messages or events, ascending; one more than an operation acts on where there are more.
     pub ids: Vec<i64>,
-    /// Differs when another row is found, or when one of them, or a call of one of them, was sent, settled or handled since.
+    /// Differs when another row is found, or when one of them, or a call of one of them, was sent, settled or handled
+    /// since.
     pub digest: String,
     /// The rows as their statement gave them: `1:0.2,2:0.1`.
     text: String,
@@ -286,7 +287,8 @@ impl PreviewCache {
         });
     }
 
-    /// The numbers of rows that are in one of both sets alone, or stand otherwise now; none where the first is not remembered.
+    /// The numbers of rows that are in one of both sets alone, or stand otherwise now; none where the first is not
+    /// remembered.
     pub(crate) fn changed(&self, seen: &str, now: &FoundSet) -> Vec<i64> {
         let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, before)) = sets.iter().find(|(digest, _)| digest == seen) else { return Vec::new() };
@@ -470,7 +472,8 @@ pub(super) async fn named(
     Ok(ChangedRows { rows, rows_n: u64::try_from(ids.len()).unwrap_or(u64::MAX) })
 }
 
-/// Decisions of operators about these rows, their events or their messages in the last minutes; `None`: there were none.
+/// Decisions of operators about these rows, their events or their messages in the last minutes; `None`: there were
+/// none.
 async fn recent_acts(
     db: &mut Executor<'_>,
     choice: &OperationChoice,

@@ -1,5 +1,5 @@
-//! The steps of an operation that makes calls: how many rows may be acted on now, the results of the calls of those that
-//! it acted on, and whether too many failed. The state is in the operation's row, and is changed under its lock.
+//! The steps of an operation that makes calls: how many rows may be acted on now, the results of the calls of those
+//! that it acted on, and whether too many failed. The state is in the operation's row, and is changed under its lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,8 @@ use crate::db::{DbResult, Executor, Row};
 use hooklatch_contract::{OperationSteps, OperationSubject, StepView, StepsView};
 use hooklatch_core::types::{EventState, UnixMs};
 
-/// Results after which the share of failed calls is counted anew, so that a late failure is seen as soon as an early one.
+/// Results after which the share of failed calls is counted anew, so that a late failure is seen as soon as an early
+/// one.
 const WINDOW_N: u64 = 100;
 /// Most rows that were acted on and whose calls have not been tried yet.
 const OPEN_N_MAX: u64 = 200;
@@ -135,8 +136,8 @@ impl Steps {
         u32::try_from(left_n.min(room_n).min(due_n)).unwrap_or(rows_n).min(rows_n)
     }
 
-    /// Counts rows that were acted on. A row that was passed over tried nothing, so the step gets one of a later step in
-    /// its place.
+    /// Counts rows that were acted on. A row that was passed over tried nothing, so the step gets one of a later step
+    /// in its place.
     pub(super) fn record_batch(&mut self, changed_n: u64, mut skipped_n: u64) {
         let Some(step) = self.list.get_mut(self.at) else { return };
         step.changed_n += changed_n;

@@ -9,8 +9,9 @@
 //! of several nodes are committed in no order, and below a number that is so old no new one can appear. So along a
 //! chain of `since` no event is missed and none is listed twice.
 //!
-//! Events have no index of times. Numbers follow time, but only roughly (`numbers/`), so the number of a time is found by
-//! bisection, with a margin on the safe side; a caller that needs the exact range compares the times of the rows.
+//! Events have no index of times. Numbers follow time, but only roughly (`numbers.rs`), so the number of a time is
+//! found by bisection, with a margin on the safe side; a caller that needs the exact range compares the times of the
+//! rows.
 
 use std::fmt;
 

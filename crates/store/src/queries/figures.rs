@@ -1,8 +1,8 @@
 //! Figures for operators: failures by their cause, events per minute, and hourly counts of the nodes.
 //!
 //! Causes and minutes are counted from the newest row down, so many rows at most: nothing is counted on the way in.
-//! Minutes in which that bound ended are shown with what was found of them. Hours are counted by the nodes, each of which
-//! adds its own.
+//! Minutes in which that bound ended are shown with what was found of them. Hours are counted by the nodes, each of
+//! which adds its own.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Rows `x` with the same name, state and error counted together: `$1` how many of the newest rows are looked at, `$2`
-/// how many causes are returned, `$3` 1 when the providers in `$4` are the only ones that may be seen; of messages, `$5`
-/// and `$6` likewise for destinations.
+/// how many causes are returned, `$3` 1 when the providers in `$4` are the only ones that may be seen; of messages,
+/// `$5` and `$6` likewise for destinations.
 fn causes_sql(subject: StuckSubject) -> String {
     let (name, error, at_ms, rows, seen) = match subject {
         StuckSubject::Events => (

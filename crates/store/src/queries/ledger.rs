@@ -1,7 +1,8 @@
 //! The ledger of one event: all rows about it, in order of time, from one snapshot.
 //!
-//! The tables are read in one snapshot transaction, each by a key, and become entries. The received content is read in a
-//! second one, for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
+//! The tables are read in one snapshot transaction, each by a key, and become entries. The received content is read in
+//! a second one, for those who may see it: that one writes the audit log too, so that no access to content is
+//! unrecorded.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Messages as an operator sees them: lists a page at a time, and counts, both bounded in rows read; and one message with
-//! its attempts and the decisions about it.
+//! Messages as an operator sees them: lists a page at a time, and counts, both bounded in rows read; and one message
+//! with its attempts and the decisions about it.
 //!
 //! A list reads one or more sources: ranges of an index, each from its newest row down. A statement first finds the row
 //! so many rows further down, then everything between is read: rows that a filter excludes cost a bounded number of
@@ -65,8 +65,8 @@ const OF_QUEUE: &str =
 const OF_HISTORY: &str = "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms,
     q.finished_at_ms, CAST(NULL AS TEXT) AS sent_under";
 
-/// Messages for [`message_rows`] from one of the two tables, `q`, limited before their events are looked up; with `more`
-/// columns of the limited rows `m`.
+/// Messages for [`message_rows`] from one of the two tables, `q`, limited before their events are looked up; with
+/// `more` columns of the limited rows `m`.
 pub(super) fn rows_sql(op: &str, more: &str, table: &str, rest: &str) -> String {
     let own = if table == "outbox_finished" { OF_HISTORY } else { OF_QUEUE };
     format!(
@@ -89,8 +89,8 @@ impl Wanted {
         }
     }
 
-    /// Conditions for the message `q`, by the values `$1` to `$5` that [`Wanted::values`] gives. The provider is that of
-    /// the event `e`, or looked up.
+    /// Conditions for the message `q`, by the values `$1` to `$5` that [`Wanted::values`] gives. The provider is that
+    /// of the event `e`, or looked up.
     pub(crate) fn conditions(provider: &str) -> String {
         format!(
             "(CAST($1 AS TEXT) IS NULL OR q.state = $1) AND (CAST($2 AS TEXT) IS NULL OR q.lane = $2)
@@ -518,8 +518,8 @@ pub(crate) fn message_view(row: MessageRow) -> MessageView {
     }
 }
 
-/// Attempts of the messages between the numbers `$1` and `$2`: those that history holds, those under way, and first ones
-/// that went well.
+/// Attempts of the messages between the numbers `$1` and `$2`: those that history holds, those under way, and first
+/// ones that went well.
 pub(super) fn attempts_sql(op: &str, rest: &str) -> String {
     format!(
         "/* {op} */ SELECT * FROM (

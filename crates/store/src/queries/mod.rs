@@ -1,7 +1,7 @@
 //! The store as operators see it: every read and every decision of theirs, checked against their role and scope.
 //!
-//! The API holds an [`OperatorStore`] and no store: even if a route forgets a check, nothing is read or changed that the
-//! token's role and scope do not cover. What is out of scope is answered as if it did not exist.
+//! The API holds an [`OperatorStore`] and no store: even if a route forgets a check, nothing is read or changed that
+//! the token's role and scope do not cover. What is out of scope is answered as if it did not exist.
 //!
 //! A file for each subject: `events.rs` (lists, counts, and numbers of a time), `ledger.rs` (all rows about one
 //! event), `search.rs` (what an id leads to), `messages.rs`, `destinations.rs` (with lanes, and facts for judgements of

@@ -1,6 +1,6 @@
-//! Decisions of an operator about one message, event, destination or provider; operations, which are about all rows that
-//! a filter finds; and what-if: which events an operator may choose, how much of the result they may see, and the row of
-//! the audit log, because a result shows bodies. The caller passes the code that runs handlers.
+//! Decisions of an operator about one message, event, destination or provider; operations, which are about all rows
+//! that a filter finds; and what-if: which events an operator may choose, how much of the result they may see, and the
+//! row of the audit log, because a result shows bodies. The caller passes the code that runs handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,8 @@ impl OperatorQueries {
         Ok(decided.await??)
     }
 
-    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the operator's scope is
-    /// its set from then on. For operators.
+    /// Begins an operation once, or lets it wait for a second operator: what its filter finds in the operator's scope
+    /// is its set from then on. For operators.
     pub async fn operation_begin(
         &self,
         order: &OperationOrder,

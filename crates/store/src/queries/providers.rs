@@ -1,6 +1,6 @@
 //! Providers as an operator sees them: their newest events, what waits, which secrets still match, the requests that
-//! failed verification, of which at most 100 of each provider are kept, and who created test events. The caller adds what
-//! the configuration knows of them.
+//! failed verification, of which at most 100 of each provider are kept, and who created test events. The caller adds
+//! what the configuration knows of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,8 @@ fn waiting_sql() -> String {
     )
 }
 
-/// Rejections before `$1`, `$2` at most, for the reason `$3`, of these providers: `$4` alone, or those in `$5` if `$4` is 1.
+/// Rejections before `$1`, `$2` at most, for the reason `$3`, of these providers: `$4` alone, or those in `$5` if `$4`
+/// is 1.
 fn rejected_sql(providers: &str) -> String {
     format!(
         "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest,
@@ -177,7 +178,8 @@ impl OperatorQueries {
         .ok_or(OperatorError::NotFound)
     }
 
-    /// The newest refused requests; their headers are for those who may see contents, and that they see them is on record before they do.
+    /// The newest refused requests; their headers are for those who may see contents, and that they see them is on
+    /// record before they do.
     pub async fn rejected(
         &self,
         query: RejectedQuery,

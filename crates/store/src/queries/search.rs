@@ -1,14 +1,14 @@
 //! Search by any id that an operator has, and why it leads nowhere.
 //!
-//! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids of
-//! events and those inside them by their prefix, too. Idempotency keys are one-way and in no table: those of the
+//! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids
+//! of events and those inside them by their prefix, too. Idempotency keys are one-way and in no table: those of the
 //! newest messages are computed again and compared. Names of effects are compared with those of the newest open
 //! messages, and refused requests, of which no body is kept, by their headers. An empty result names what was not
 //! searched. Each query is bounded by a key or by a number of rows.
 //!
-//! The ids inside events are in `event_search_ids`, sorted within blocks of 1,024 event numbers. Ids are random, and one
-//! B-tree of all of them would change a different page for each inserted id. Within a block the pages are few, and the
-//! ids of one commit share them. A search probes each block, the newest first.
+//! The ids inside events are in `event_search_ids`, sorted within blocks of 1,024 event numbers. Ids are random, and
+//! one B-tree of all of them would change a different page for each inserted id. Within a block the pages are few, and
+//! the ids of one commit share them. A search probes each block, the newest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -441,7 +441,8 @@ fn of_object_sql() -> String {
     )
 }
 
-/// Events with search ids in a range: `$1` is the most blocks, `$2` the most rows, `$3` the providers, `$4` the most events.
+/// Events with search ids in a range: `$1` is the most blocks, `$2` the most rows, `$3` the providers, `$4` the most
+/// events.
 fn with_id_sql(is_in_range: &str) -> String {
     format!(
         "{BLOCKS} {} FROM (SELECT s.event_seq FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w

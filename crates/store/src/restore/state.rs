@@ -96,7 +96,8 @@ impl Store {
             RestoreState::Backup { .. } | RestoreState::Elsewhere => {
                 "was read in from a dump, or is in another server or database than the one that this server started on"
             }
-            // Settings of an earlier recovery stay in the files of a server, and its standby has them when it takes over.
+            // Settings of an earlier recovery stay in the files of a server, and its standby has them when it takes
+            // over.
             RestoreState::PointInTime if !had_target => "was restored to an earlier point in time",
             _ => return Ok(()),
         };

@@ -38,7 +38,7 @@ pub enum PrunedKind {
     ObjectVersions,
     /// Lanes in which no message is left.
     Lanes,
-    /// Requests that were not believed.
+    /// Requests that failed verification.
     Rejections,
     /// Counts of the requests that secrets matched.
     SecretUses,
@@ -76,7 +76,7 @@ impl PrunedKind {
         Self::Audit,
     ];
 
-    /// Its table, for metrics and people.
+    /// Its table, for metrics and operators.
     pub fn table(self) -> &'static str {
         match self {
             Self::Bodies => "webhook_payloads",
@@ -151,7 +151,7 @@ pub struct Cuts {
     pub ids_of: BTreeMap<Name, UnixMs>,
     /// Lanes in which no message is left.
     pub lanes_ms: UnixMs,
-    /// Requests that were not believed.
+    /// Requests that failed verification.
     pub rejections_ms: UnixMs,
     /// Time when secrets matched last.
     pub secret_uses_ms: UnixMs,

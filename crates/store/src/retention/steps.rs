@@ -1,7 +1,7 @@
 //! The operations of pruning: the lease that lets one node prune, looks for old rows, and deletions.
 //!
-//! The deleting transaction checks again what still needs a row; where a concurrent transaction may begin to need a row,
-//! it locks the row first and checks after that. Each deleting statement has a counting statement beside it.
+//! The deleting transaction checks again what still needs a row; where a concurrent transaction may begin to need a
+//! row, it locks the row first and checks after that. Each deleting statement has a counting statement beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

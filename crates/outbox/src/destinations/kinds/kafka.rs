@@ -223,8 +223,9 @@ mod client {
         fn exit(&self, _: &span::Id) {}
     }
 
-    /// Runs a call to its end, and says whether a broker asked to wait meanwhile. Unless the record may be repeated, the
-    /// call ends there, without a result: the library waits at least a millisecond before it sends the record again.
+    /// Runs a call to its end, and says whether a broker asked to wait meanwhile. Unless the record may be repeated,
+    /// the call ends there, without a result: the library waits at least a millisecond before it sends the record
+    /// again.
     async fn watched<T>(call: impl Future<Output = T>, is_repeated: bool) -> (Option<T>, bool) {
         static LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(ThrottleListener));
         // A program that compiles such lines out leaves nothing to go by.
@@ -283,9 +284,9 @@ mod client {
             | ProtocolError::ClusterAuthorizationFailed
             | ProtocolError::InvalidTopicException
             | ProtocolError::UnsupportedVersion => CallAnswer::NotNow(why),
-            // Written by some, or timed out, or something of which we do not know what it leaves behind. That the broker
-            // is not the leader, or has no such partition, is also reported of a record that it has written and that
-            // waits for its followers when leadership moves (Kafka's `DelayedProduce`).
+            // Written by some, or timed out, or something of which we do not know what it leaves behind. That the
+            // broker is not the leader, or has no such partition, is also reported of a record that it has written and
+            // that waits for its followers when leadership moves (Kafka's `DelayedProduce`).
             _ => CallAnswer::Unknown(why),
         }
     }

@@ -1,9 +1,9 @@
-//! A kind of destination, with the keys of `[destinations.NAME]` that belong to it; and the list of kinds, one file each.
-//! Only this list and a kind's own file name a kind. How to add one: docs/destinations.md.
+//! A kind of destination, with the keys of `[destinations.NAME]` that belong to it; and the list of kinds, one file
+//! each. Only this list and a kind's own file name a kind. How to add one: docs/destinations.md.
 //!
 //! A kind has data and a client. Its data (schemes, keys, the rules of their values) is in every build, so that a
-//! configuration is checked in the same way everywhere and a missing feature is named. Its client is behind its feature:
-//! without it, [`DestinationKind::connect`] is `None`.
+//! configuration is checked in the same way everywhere and a missing feature is named. Its client is behind its
+//! feature: without it, [`DestinationKind::connect`] is `None`.
 
 mod http;
 mod kafka;
@@ -25,7 +25,7 @@ use hooklatch_core::types::UnknownWord;
 pub(crate) static KINDS: [DestinationKind; 6] =
     [http::HTTP, nats::NATS, rabbitmq::RABBITMQ, redis::REDIS, kafka::KAFKA, postgres_table::POSTGRES_TABLE];
 
-/// What most kinds but HTTP have in common.
+/// The fields of a kind that does not say otherwise: those of most brokers.
 const BROKER: DestinationKind = DestinationKind {
     name: "",
     schemes: &[],
@@ -72,8 +72,8 @@ type Connect = fn(&ClientSettings<'_>) -> Result<DestinationClient, DestinationE
 
 /// The rule of a key's value.
 enum KeyRule {
-    /// A text: its value when it is absent, or `None` for a key that must be there; a check; and the remedy for a text that
-    /// may not be its value.
+    /// A text: its value when it is absent, or `None` for a key that must be there; a check; and the remedy for a text
+    /// that may not be its value.
     Text(Option<&'static str>, fn(&str) -> bool, &'static str),
     /// A whole number in this range; it may be absent.
     Number(RangeInclusive<u64>),

@@ -56,9 +56,9 @@ mod client {
     /// The stream's `max_msg_size` is exceeded: no later attempt can end better.
     const TOO_LARGE: u64 = 10_054;
 
-    /// What a leader says of a message that its replicas have agreed on and that it cannot store itself: no room left, its
-    /// own state is behind, or its store failed. The others may have stored it. Source: nats-server, `processJetStreamMsg`
-    /// in server/stream.go, which runs behind the agreement.
+    /// What a leader says of a message that its replicas have agreed on and that it cannot store itself: no room left,
+    /// its own state is behind, or its store failed. The others may have stored it. Source: nats-server,
+    /// `processJetStreamMsg` in server/stream.go, which runs behind the agreement.
     const NO_ROOM: u64 = 10_023;
     const OUT_OF_STEP: u64 = 10_063;
     const STORE_FAILED: u64 = 10_077;

@@ -276,7 +276,7 @@ async fn check_host(
     }
 }
 
-/// Host and port, for people.
+/// Host and port, for logs and errors.
 fn place(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(socket) => socket.display().to_string(),

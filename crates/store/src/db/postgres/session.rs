@@ -48,9 +48,9 @@ const UNDO: &str =
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';";
 
 /// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
-/// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of ours
-/// may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one counts
-/// the statements that are prepared.
+/// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of
+/// ours may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one
+/// counts the statements that are prepared.
 const LEFT: &str = "SELECT pg_advisory_unlock_all();
 DISCARD TEMP;
 CLOSE ALL;

@@ -46,9 +46,9 @@ pub struct FileKey {
     pub is_used: bool,
 }
 
-/// Copies the file that `url` names to `to`: beside it first, checked, then put in its place. Takes as long as it takes,
-/// on the caller's thread. `now_ms` is noted in the copy, so that a node that starts on it knows what it is. Nothing is
-/// copied when `check` refuses the file for the encryption keys that it knows.
+/// Copies the file that `url` names to `to`: beside it first, checked, then put in its place. Takes as long as it
+/// takes, on the caller's thread. `now_ms` is noted in the copy, so that a node that starts on it knows what it is.
+/// Nothing is copied when `check` refuses the file for the encryption keys that it knows.
 pub fn copy_file(
     url: &str,
     to: &Path,

@@ -47,9 +47,9 @@ fn in_memory() -> String {
     "database is in memory and would lose everything: name a file".to_owned()
 }
 
-/// Opens the file, makes it if it is missing, and locks it for this process alone: a second one would find leases of the
-/// first that it takes for dead. Refuses a file that another process could have under another name. SQLite may open it
-/// then.
+/// Opens the file, makes it if it is missing, and locks it for this process alone: a second one would find leases of
+/// the first that it takes for dead. Refuses a file that another process could have under another name. SQLite may open
+/// it then.
 pub(crate) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     let refused = |why: String| StoreError::Refused(format!("database `{}` {why}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -84,8 +84,8 @@ fn locked(file: &File) -> Result<(), String> {
     })
 }
 
-/// Refuses a file that has a hard link, or is mounted by itself. SQLite finds the log by the name of the database, so two
-/// who open it by two names write two logs, and destroy it.
+/// Refuses a file that has a hard link, or is mounted by itself. SQLite finds the log by the name of the database, so
+/// two who open it by two names write two logs, and destroy it.
 pub(super) fn has_one_name(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
     let why = if found.nlink() > 1 {
@@ -149,9 +149,9 @@ fn owner_hint(path: &Path, error: &Error) -> String {
     format!("; the folder `{}` must be writable for user {us}, and belongs to user {owner}", folder.display())
 }
 
-/// Refuses a file beside which the log of another one was left. A copy that `hooklatch backup` made has no log, and says
-/// so in its head (byte 18 is 1, where a file with a log has 2); SQLite would write what it finds there over it all the
-/// same.
+/// Refuses a file beside which the log of another one was left. A copy that `hooklatch backup` made has no log, and
+/// says so in its head (byte 18 is 1, where a file with a log has 2); SQLite would write what it finds there over it
+/// all the same.
 pub(super) fn log_is_its_own(path: &Path, file: &File) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     let is_there = std::fs::metadata(&log).is_ok_and(|found| found.len() > 0);
@@ -218,8 +218,8 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
-/// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that service,
-/// which could not open it otherwise. No link is followed to what is given away: it is new.
+/// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that
+/// service, which could not open it otherwise. No link is followed to what is given away: it is new.
 pub(super) fn open_or_create(path: &Path) -> io::Result<File> {
     let made = match options().create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options().open(path),

@@ -216,8 +216,8 @@ impl DatabaseFile {
     }
 
     /// Closes a connection to it. Closing the last one, SQLite deletes the log by its name: that may be the log of
-    /// another database by now, and what was deleted could not be copied out of this process any more. So a connection to
-    /// a file that was moved stays open until the process ends.
+    /// another database by now, and what was deleted could not be copied out of this process any more. So a connection
+    /// to a file that was moved stays open until the process ends.
     pub(crate) fn close(self: Arc<Self>, db: Connection) {
         if !matches!(self.check_path(None), Ok(None)) {
             std::mem::forget((db, self));

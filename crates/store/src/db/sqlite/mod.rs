@@ -1,9 +1,9 @@
 //! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has its own thread.
 //!
 //! The purpose of each connection, the requirements on a file, and a count of what this process changes in it, which
-//! notifies the task that keeps the witness. SQLite counts the rows that a connection changes; its thread compares before
-//! and after each piece of work. So no write is missed, whichever code made it, and nothing waits. A transaction that is
-//! rolled back counts, too: that costs one more look and nothing else.
+//! notifies the task that keeps the witness. SQLite counts the rows that a connection changes; its thread compares
+//! before and after each piece of work. So no write is missed, whichever code made it, and nothing waits. A transaction
+//! that is rolled back counts, too: that costs one more look and nothing else.
 //!
 //! Reading order: `session.rs` (a connection and its thread, statements and transactions on it), `file.rs` (the file
 //! itself), `identity.rs` (that it is still the one at its path, and the witness by which an older copy is detected),

@@ -329,8 +329,8 @@ fn without_temporary(db: &Connection) -> DbResult<()> {
         .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     if !all.is_empty() {
-        // Until the COMMIT, and in whatever order they refer to each other: each one is emptied before it goes. Not to be
-        // turned off again, which would forgive what is broken.
+        // Until the COMMIT, and in whatever order they refer to each other: each one is emptied before it goes. Not to
+        // be turned off again, which would forgive what is broken.
         db.execute_batch("PRAGMA defer_foreign_keys = ON")?;
     }
     for (kind, name) in all {

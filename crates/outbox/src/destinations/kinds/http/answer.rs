@@ -1,9 +1,10 @@
-//! The body of an answer: it may have to confirm what the status says, and a bounded, redacted piece of it may be stored
-//! for operators. And "did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
+//! The body of an answer: it may have to confirm what the status says, and a bounded, redacted piece of it may be
+//! stored for operators. And "did it happen?": how a destination with `unknown = "query"` is asked, and what its
+//! answers mean.
 //!
-//! Only two answers settle anything: the value is there, or nothing is (or a value that the configuration calls absent).
-//! Everything else, another value as well, means to ask again later; it never leads to a second send. The policy decides
-//! when it may be asked at all.
+//! Only two answers settle anything: the value is there, or nothing is (or a value that the configuration calls
+//! absent). Everything else, another value as well, means to ask again later; it never leads to a second send. The
+//! policy decides when it may be asked at all.
 
 use std::fmt::Display;
 

@@ -1,5 +1,5 @@
-//! Reads the keys of `[destinations.NAME]` that only HTTP has: how a call looks, which way it takes, and what its answers
-//! mean.
+//! Reads the keys of `[destinations.NAME]` that only HTTP has: how a call looks, which way it takes, and what its
+//! answers mean.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -348,8 +348,8 @@ fn values(field: &Field<'_>, used: &[(&str, String)]) -> Vec<String> {
     values
 }
 
-/// `query.url`, tried with two messages that were made up: it must lead to an address, and for each to another one: where a call
-/// is taken for another's, it is settled as done and never made.
+/// `query.url`, tried with two messages that were made up: each must lead to an address, and the two to
+/// different ones: where a call is taken for another's, it is settled as done and never made.
 fn query_url(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
     double_braces(field, &text)?;

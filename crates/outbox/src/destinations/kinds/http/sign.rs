@@ -1,9 +1,9 @@
 //! The signatures of a call: Standard Webhooks, or an HMAC in a header of the destination's choosing.
 //!
-//! The text that an `hmac` covers is a template around the bytes of the body. A template gives text, and a body need not
-//! be text. So `{{ body }}` is not a value of the template: the text is taken apart at it, what is between is a template of
-//! its own, and the bytes of the body go to the digest as they are. That leaves one rule that Jinja does not have: the
-//! body stands alone, `{{ body }}`, and no filter or condition sees it.
+//! The text that an `hmac` covers is a template around the bytes of the body. A template gives text, and a body need
+//! not be text. So `{{ body }}` is not a value of the template: the text is taken apart at it, what is between is a
+//! template of its own, and the bytes of the body go to the digest as they are. That leaves one rule that Jinja does
+//! not have: the body stands alone, `{{ body }}`, and no filter or condition sees it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Sha256, Sha512};
@@ -169,8 +169,8 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 }
 
 /// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
-/// time is that of the attempt, so that a late one is accepted, too. Signatures by several secrets stand side by side, with
-/// a space between them.
+/// time is that of the attempt, so that a late one is accepted, too. Signatures by several secrets stand side by side,
+/// with a space between them.
 fn standard(
     keys: &[Hmac<Sha256>],
     message: &LeasedMessage,

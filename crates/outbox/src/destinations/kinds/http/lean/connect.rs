@@ -1,6 +1,6 @@
 //! Makes a connection: looks the name up, leaves out what may not be called, then TCP, and TLS where the address says
-//! so. No byte of a request is sent in here. The socket counts how many bytes of the current request have left, and checks
-//! once more whether the destination is still there before one does.
+//! so. No byte of a request is sent in here. The socket counts how many bytes of the current request have left, and
+//! checks once more whether the destination is still there before one does.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

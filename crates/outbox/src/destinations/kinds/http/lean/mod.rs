@@ -1,9 +1,9 @@
 //! The client of most calls: HTTP/1.1 on connections of our own, without a proxy.
 //!
-//! A call begins on an idle connection if there is one (`link.rs`), else on a new one (`connect.rs`), to an address that
-//! was looked up and checked a moment ago. Before the first byte leaves the connection is checked once more; a request of
-//! which no byte has left goes to another one, any other ends here. It follows nothing, inflates nothing and repeats
-//! nothing.
+//! A call begins on an idle connection if there is one (`link.rs`), else on a new one (`connect.rs`), to an address
+//! that was looked up and checked a moment ago. Before the first byte leaves the connection is checked once more; a
+//! request of which no byte has left goes to another one, any other ends here. It follows nothing, inflates nothing and
+//! repeats nothing.
 
 mod connect;
 mod link;
