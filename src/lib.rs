@@ -59,8 +59,8 @@ mod pages {}
 pub mod handler {
     //! Handlers, which users write: from an event to effects.
     //!
-    //! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the transaction that
-    //! admits the event. A transactional handler gets that transaction, in one of its own.
+    //! A plain handler does no I/O (its signature has no `async`): it runs between two statements of the transaction
+    //! that admits the event. A transactional handler gets that transaction, in one of its own.
     //!
     //! An [`Event`] goes in; [`Effects`] or a [`HandlerError`] come out.
 
@@ -72,12 +72,12 @@ pub mod handler {
 }
 
 pub mod idempotency {
-    //! `Idempotency-Key` for routes of your own: a layer for an axum 0.8 router that carries a request out once and answers
-    //! its repetitions with the first answer.
+    //! `Idempotency-Key` for routes of your own: a layer for an axum 0.8 router that carries a request out once and
+    //! answers its repetitions with the first answer.
     //!
     //! The layer comes from [`Background::idempotency`](crate::Background::idempotency). Requests that may change
-    //! something (all but GET, HEAD, OPTIONS and TRACE) need a key: 1 to 255 visible ASCII characters, bare or as a quoted
-    //! string. Keys belong to a principal, whom you name.
+    //! something (all but GET, HEAD, OPTIONS and TRACE) need a key: 1 to 255 visible ASCII characters, bare or as a
+    //! quoted string. Keys belong to a principal, whom you name.
     //!
     //! | a request under a key | answer |
     //! |---|---|
@@ -87,27 +87,29 @@ pub mod idempotency {
     //! | is another request than the first | 422 `idempotency_key_reused`, or [another status](IdempotencyLayer::mismatch_status) |
     //! | was answered 401, 403, 408, 425, 429 or 5xx, panicked, or was not answered within its [`lock`](IdempotencyLayer::lock) | your handler is asked again |
     //!
-    //! Without a key the answer is 400 `idempotency_key_missing`; with something else as a key, several or a list of them 400
-    //! `idempotency_key_malformed`. Each answer says in `Idempotency-Expires-At-Ms` until when the key is known.
+    //! Without a key the answer is 400 `idempotency_key_missing`; with something else as a key, several or a list of
+    //! them 400 `idempotency_key_malformed`. Each answer says in `Idempotency-Expires-At-Ms` until when the key is
+    //! known.
     //!
-    //! A handler by itself takes effect *at least once*: a process that dies between the effect and the answer leaves a key
-    //! that the next request takes over. Where the effect is in the database of Hooklatch, [`IdempotencyClaim`] makes the
-    //! effect and the answer one commit, and it is *exactly once*.
+    //! A handler by itself takes effect *at least once*: a process that dies between the effect and the answer leaves a
+    //! key that the next request takes over. Where the effect is in the database of Hooklatch, [`IdempotencyClaim`]
+    //! makes the effect and the answer one commit, and it is *exactly once*.
 
     #[doc(inline)]
     pub use hooklatch_receive::idempotency::{IdempotencyClaim, IdempotencyLayer};
 }
 
 pub mod kind {
-    //! Kinds: how one sort of sender signs and shapes its requests. The function [`kind`](crate::kind()) gives a built-in
-    //! one.
+    //! Kinds: how one sort of sender signs and shapes its requests. The function [`kind`](crate::kind()) gives a
+    //! built-in one.
     //!
     //! A kind of your own begins with [`Provider::from_spec`](crate::Provider::from_spec) and the text of a
     //! `provider.toml`. What no spec can say is code beside it, written with [`prelude`]: `verify_with`, `sign_with`,
     //! `handshake_with`, `open_with`, `answer_with`.
 
     pub mod prelude {
-        //! For people who write verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
+        //! For people who write verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your
+        //! own.
         //!
         //! ```
         //! use hooklatch::kind::prelude::*;
@@ -127,11 +129,11 @@ pub mod kind {
         //! # assert_eq!(acme("kind = 7").kind(), "?");
         //! ```
         //!
-        //! A comparison with [`same`] takes the same time whatever is compared; `==` on a signature tells strangers how much of
-        //! theirs was right.
+        //! A comparison with [`same`] takes the same time whatever is compared; `==` on a signature tells strangers how
+        //! much of theirs was right.
         //!
-        //! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests, JWS,
-        //! public keys, forms. They may be used, and may change.
+        //! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests,
+        //! JWS, public keys, forms. They may be used, and may change.
 
         #[doc(inline)]
         pub use hooklatch_receive::kind::prelude::{

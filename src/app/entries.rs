@@ -1,6 +1,6 @@
 //! The configured providers, each with its kind, its handlers and its keys; and what operators see of this node: the
-//! state of their API, with the facts about providers and destinations, what the doctor needs, what-if with the handlers
-//! of this program, and the row by which other nodes see that it runs.
+//! state of their API, with the facts about providers and destinations, what the doctor needs, what-if with the
+//! handlers of this program, and the row by which other nodes see that it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //! part gets the time to finish its work. Every task of the process is spawned in `running.rs`.
 //!
 //! In reading order: [`App`] is a Hooklatch before it runs; `start.rs` starts it, with `database.rs` (open and
-//! migrate), `entries.rs` (providers, and what operators see) and `listeners.rs`; `running.rs` is the running app
-//! with its tasks, its stop, and the life of a process that runs only Hooklatch; `reload.rs` reloads its configuration. `trial.rs` is an
-//! app for tests of handlers; `gauges/` are the metrics.
+//! migrate), `entries.rs` (providers, and what operators see) and `listeners.rs`; `running.rs` is the running app with
+//! its tasks, its stop, and the life of a process that runs only Hooklatch; `reload.rs` reloads its configuration.
+//! `trial.rs` is an app for tests of handlers; `gauges/` are the metrics.
 //!
 //! Requests are handled in `http` and `receive`, not here.
 

@@ -1,11 +1,12 @@
 //! Reloads the configuration of a running app at SIGHUP: completely or not at all.
 //!
 //! A reload replaces `[providers]`, `[destinations]` and `admin.tokens`; TLS files are watched all the time
-//! (`tls/`). Where any other key has changed nothing is replaced, because nothing has checked a mixture of two
-//! configurations. Everything that may fail happens first; then one part after the other is replaced, in an order in
-//! which each step is consistent: destinations before the routes that lead to them.
+//! (`hooklatch_core::tls`). Where any other key has changed nothing is replaced, because nothing has checked a mixture
+//! of two configurations. Everything that may fail happens first; then one part after the other is replaced, in an
+//! order in which each step is consistent: destinations before the routes that lead to them.
 //!
-//! A request ends with the routes, providers and secrets that it began with, and a call with the settings of its destination.
+//! A request ends with the routes, providers and secrets that it began with, and a call with the settings of its
+//! destination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

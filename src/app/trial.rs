@@ -44,8 +44,8 @@ struct PlayedSender {
 }
 
 impl Trial {
-    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is the
-    /// program's own, its tables as a rule. Variables of the environment (`HOOKLATCH__…`) change nothing in it.
+    /// Starts an app on a new SQLite database in `folder`, with these kinds and destinations; `more` adds what else is
+    /// the program's own, its tables as a rule. Variables of the environment (`HOOKLATCH__…`) change nothing in it.
     pub async fn start(
         folder: &Path,
         kinds: Vec<Provider>,
@@ -55,8 +55,8 @@ impl Trial {
         let generated = DevKeys::generate().context("the system has no random numbers")?;
         let keys = DevKeys::parse(&generated).unwrap_or_default();
         let file = folder.join("hooklatch.toml");
-        // Of this file alone: what the environment says is for the real one, whose database and destinations a test must
-        // never reach.
+        // Of this file alone: what the environment says is for the real one, whose database and destinations a test
+        // must never reach.
         let settings = Settings { file: Some(file.clone()), ..Settings::default() };
         let all = load::kinds_beside(&settings, kinds.clone());
         if !all.problems.is_empty() {

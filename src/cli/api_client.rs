@@ -347,8 +347,8 @@ pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }
 
-/// The login of this process and its machine, for the audit log of the server. A token alone does not distinguish people
-/// who share the one of the server's configuration.
+/// The login of this process and its machine, for the audit log of the server. A token alone does not distinguish
+/// people who share the one of the server's configuration.
 fn typed_by(env: &Environment) -> Option<TypedBy> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let uid = rustix::process::getuid().as_raw();

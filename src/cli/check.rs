@@ -197,8 +197,8 @@ pub(super) struct ExplainArgs {
     /// The provider, when the request's path does not say.
     #[arg(long)]
     provider: Option<String>,
-    /// Judge with this secret instead of the configured ones. `-` reads a line of standard input: what stands on a command
-    /// line, everybody on the machine can read.
+    /// Judge with this secret instead of the configured ones. `-` reads a line of standard input: what stands on a
+    /// command line, everybody on the machine can read.
     #[arg(long)]
     secret: Option<String>,
     #[command(flatten)]

@@ -2,8 +2,8 @@
 //! copies the SQLite file beside a running server; `keys` lists the keys of `[encryption]` that are in use, and
 //! re-encrypts old values with the newest one.
 //!
-//! `what-if` shows the effects that the handlers of this program would have on stored events, for use before a deploy: it
-//! writes nothing. With `--live` it queries a running server instead, which runs its own handlers.
+//! `what-if` shows the effects that the handlers of this program would have on stored events, for use before a deploy:
+//! it writes nothing. With `--live` it queries a running server instead, which runs its own handlers.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! `doctor`: queries the running server, sends probes through `server.public_url` as a sender would, and prints the
-//! findings; without a server it checks configuration and database. The meaning of findings is defined in `doctor/`.
+//! findings; without a server it checks configuration and database. `hooklatch_operator::doctor` judges what
+//! was found.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

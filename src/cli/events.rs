@@ -1,5 +1,5 @@
-//! `events`: the events of a server, one with its ledger as a timeline, and operators' decisions about them; `erase`; and
-//! `tail`, which fetches the newest page of the list every two seconds and leaves out events that it has shown, by
+//! `events`: the events of a server, one with its ledger as a timeline, and operators' decisions about them; `erase`;
+//! and `tail`, which fetches the newest page of the list every two seconds and leaves out events that it has shown, by
 //! identity: with several nodes an event can appear below one that was shown.
 
 use std::collections::HashSet;
@@ -221,8 +221,8 @@ impl ListRow for EventView {
     ];
 }
 
-/// `erase PROVIDER EVENT_ID…`: the bytes of single events, for people who have a right to have them deleted. Id, digest and
-/// outcome stay, so that a copy is still known.
+/// `erase PROVIDER EVENT_ID…`: the bytes of single events, for people who have a right to have them deleted. Id, digest
+/// and outcome stay, so that a copy is still known.
 #[derive(Args)]
 pub(super) struct Erase {
     /// Name of the events' provider.

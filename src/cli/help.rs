@@ -25,8 +25,8 @@ const GROUPS: [(&str, &str); 6] = [
     ("This program", "completions man"),
 ];
 
-/// Examples, each an argument list that works as it stands but for its names. A command with commands of its own shows the
-/// first one of each of these.
+/// Examples, each an argument list that works as it stands but for its names. A command with commands of its own shows
+/// the first one of each of these.
 const EXAMPLES: &str = include_str!("examples.txt");
 
 const SHARED: &str = "Options of every command that asks a server (`hooklatch whoami --help` explains them):

@@ -301,7 +301,8 @@ pub(super) enum PauseCommand {
     Pause {
         #[command(flatten)]
         switch: SwitchArgs,
-        /// When it resumes by itself: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now. Without it, only `resume` does that.
+        /// When it resumes by itself: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now. Without it, only `resume` does
+        /// that.
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
     },

@@ -3,12 +3,12 @@
 //! Exit codes: see `shared.rs`. Results go to stdout, everything else to stderr.
 //!
 //! Here is the list of commands; `help.rs` lays out their `--help`; `shared.rs` has what all of them need. `serve.rs`
-//! runs a server; `check.rs`, `providers/`, `sign.rs` (but for what it sends) and `new_kind/` need none; `database.rs` and
-//! `restore.rs` open the database themselves.
+//! runs a server; `check.rs`, `providers/`, `sign.rs` (but for what it sends) and `new_kind/` need none; `database.rs`
+//! and `restore.rs` open the database themselves.
 //!
 //! Commands of the operator API: `remote.rs` is their common shape, and chooses the server, `api_client.rs` queries it,
-//! `output.rs` prints. The nouns: `events.rs`, `messages.rs`, `operations.rs`, which also acts on all that a filter finds,
-//! `records.rs`; `doctor.rs` checks all of a server.
+//! `output.rs` prints. The nouns: `events.rs`, `messages.rs`, `operations.rs`, which also acts on all that a filter
+//! finds, `records.rs`; `doctor.rs` checks all of a server.
 //!
 //! Commands hold no rules of the product: each calls the module that has them.
 

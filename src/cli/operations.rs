@@ -73,15 +73,15 @@ pub(super) fn time(name: &str, text: Option<&String>, now_ms: i64) -> Result<Val
 /// Arguments of what may act on several.
 #[derive(Args)]
 struct BulkArgs {
-    /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without it a
-    /// person at a terminal is asked to type the number, and a script does nothing.
+    /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without
+    /// it a person at a terminal is asked to type the number, and a script does nothing.
     #[arg(long, value_name = "NUMBER:SET", value_parser = confirmed)]
     yes: Option<Confirmed>,
     /// Do not wait for the end of the operation.
     #[arg(long)]
     no_wait: bool,
-    /// Order it although another operation does the same, or does it to some of the same rows, and is unfinished or ended in
-    /// the last 10 minutes.
+    /// Order it although another operation does the same, or does it to some of the same rows, and is unfinished or
+    /// ended in the last 10 minutes.
     #[arg(long)]
     again: bool,
     /// Rows of the first steps of what makes calls, such as 1,10,100; the rest follows as the last step. 0: no steps.
@@ -143,8 +143,8 @@ pub(super) struct ActArgs {
 }
 
 impl ActArgs {
-    /// Does `act` to one of `nouns`, such as `["events", "stripe", "evt_1"]`, and prints that it is `done`; or to all that
-    /// the filter finds, where `nouns` names none.
+    /// Does `act` to one of `nouns`, such as `["events", "stripe", "evt_1"]`, and prints that it is `done`; or to all
+    /// that the filter finds, where `nouns` names none.
     pub(super) fn act<T: ListRow>(
         &self,
         remote: &Remote,

@@ -228,8 +228,8 @@ fn subject(row: &AuditView) -> Option<String> {
 pub(super) struct Taught {
     /// Name of the provider whose sender taught it.
     provider: String,
-    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again is
-    /// a new order.
+    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again
+    /// is a new order.
     #[arg(long)]
     key: Option<String>,
 }
@@ -253,8 +253,8 @@ impl ServerCommand for Taught {
 pub(super) enum Rejected {
     /// List the newest refused requests, and why each was refused.
     ///
-    /// Step `request`: refused before it was verified, because of its size, its speed or its method. Step `address`: not
-    /// in `allow_from`. All others: its signature was not valid.
+    /// Step `request`: refused before it was verified, because of its size, its speed or its method. Step `address`:
+    /// not in `allow_from`. All others: its signature was not valid.
     List {
         /// Name of the provider that they were for.
         #[arg(long)]

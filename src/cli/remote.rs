@@ -33,8 +33,8 @@ pub(super) struct ReachArgs {
     /// URL of the operator side; that of the profile, or `admin.listen` of the configuration by default.
     #[arg(long, global = true, env = "HOOKLATCH_URL", help_heading = "Server")]
     pub(super) url: Option<String>,
-    /// A token for it; that of the profile, or the strongest of the configuration by default. `-` reads a line of standard
-    /// input: what stands on a command line, everybody on the machine can read.
+    /// A token for it; that of the profile, or the strongest of the configuration by default. `-` reads a line of
+    /// standard input: what stands on a command line, everybody on the machine can read.
     #[arg(
         long,
         global = true,
@@ -223,8 +223,8 @@ pub(super) struct WhyArgs {
     /// The reason, for the audit log: one line, 255 bytes at most.
     #[arg(long)]
     pub(super) reason: String,
-    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again is
-    /// a new order; the error of one without an answer names the key to repeat it with.
+    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again
+    /// is a new order; the error of one without an answer names the key to repeat it with.
     #[arg(long)]
     pub(super) key: Option<String>,
 }

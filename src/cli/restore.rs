@@ -1,6 +1,6 @@
 //! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command prints
-//! a report, as JSON or in words: what the database is, what is missing, what may be sent twice, what to do next. It acts
-//! only with `--yes`.
+//! a report, as JSON or in words: what the database is, what is missing, what may be sent twice, what to do next. It
+//! acts only with `--yes`.
 
 use hooklatch_receive::provider::Kind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,8 +141,8 @@ fn time(text: Option<&str>, name: &str, now_ms: UnixMs) -> anyhow::Result<Option
     Ok(read.transpose()?)
 }
 
-/// The keys that rows of this database are encrypted with and that the configuration does not have. Another key under an id
-/// that it has was refused when the database was opened.
+/// The keys that rows of this database are encrypted with and that the configuration does not have. Another key under
+/// an id that it has was refused when the database was opened.
 async fn keys_missing(store: &Store) -> anyhow::Result<Vec<String>> {
     let used = store.keys_in_use().await.context("could not look for encryption keys")?;
     let is_missing = |key_id: &String| store.ring().key_ids().all(|known| known != key_id);

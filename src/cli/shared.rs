@@ -1,5 +1,5 @@
-//! The things that every command needs: output that steers no terminal, mistakes in arguments, exit codes (docs/cli.md has
-//! the same table), a runtime.
+//! The things that every command needs: output that steers no terminal, mistakes in arguments, exit codes (docs/cli.md
+//! has the same table), a runtime.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

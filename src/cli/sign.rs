@@ -1,6 +1,6 @@
-//! Requests as their senders would send them: `sign` builds them offline, ready to paste; `send` sends signed samples to
-//! a test server, and counts its answers; `test-event` makes an event on a server that has real ones. [`signer`] finds
-//! the secret that signs, also for `explain`.
+//! Requests as their senders would send them: `sign` builds them offline, ready to paste; `send` sends signed samples
+//! to a test server, and counts its answers; `test-event` makes an event on a server that has real ones. [`signer`]
+//! finds the secret that signs, also for `explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ struct SampleArgs {
     /// Take this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// URL that the request goes to: the whole of it, or the server alone; by default that of the configuration. Part of
-    /// what some kinds sign.
+    /// URL that the request goes to: the whole of it, or the server alone; by default that of the configuration. Part
+    /// of what some kinds sign.
     #[arg(long)]
     url: Option<String>,
     /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
@@ -220,8 +220,8 @@ impl Signer<'_> {
         }
     }
 
-    /// Finds the `nth` sample, from 1 on, of `event_type`: as the kind lists it (`pull_request`), or as it reads it in the
-    /// sample (`pull_request.closed`). Without a type, all samples of the kind count.
+    /// Finds the `nth` sample, from 1 on, of `event_type`: as the kind lists it (`pull_request`), or as it reads it in
+    /// the sample (`pull_request.closed`). Without a type, all samples of the kind count.
     pub(crate) fn sample(&self, event_type: Option<&str>, nth: usize) -> anyhow::Result<(&str, &str)> {
         let (samples, name) = (self.kind.sample_list(), self.kind.kind());
         if samples.is_empty() {
@@ -466,8 +466,8 @@ pub(super) struct TestEvent {
     /// Take this file's text as the body instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Dispatch it. Its calls go to the real destinations, each with `Hooklatch-Synthetic: true`: a destination that does
-    /// not look at this header does what it does for a real event. Without it nothing follows from the event.
+    /// Dispatch it. Its calls go to the real destinations, each with `Hooklatch-Synthetic: true`: a destination that
+    /// does not look at this header does what it does for a real event. Without it nothing follows from the event.
     #[arg(long)]
     route: bool,
     #[command(flatten)]

@@ -1,7 +1,8 @@
 //! Authentication of a browser: by its session cookie, or through the page for signing in.
 //!
 //! The cookie is `SameSite=Strict`, so that a link from another site opens a page of ours without it. Such a request is
-//! answered with a page that goes on to the same address by itself: the second request comes from us, and has the cookie.
+//! answered with a page that goes on to the same address by itself: the second request comes from us, and has the
+//! cookie.
 
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -17,8 +18,8 @@ use hooklatch_operator::http::token_gate::{Presented, SESSION_MS};
 
 /// Name of the cookie that holds a session.
 const COOKIE: &str = "hooklatch_session";
-/// Its name where browsers take it from our own host alone: over TLS, for the whole host. Without that, servers at other
-/// ports and sibling hosts can set cookies of the same name.
+/// Its name where browsers take it from our own host alone: over TLS, for the whole host. Without that, servers at
+/// other ports and sibling hosts can set cookies of the same name.
 const HOST_COOKIE: &str = "__Host-hooklatch_session";
 /// Most cookies of that name that are looked at.
 const COOKIES_N_MAX: usize = 32;

@@ -1,12 +1,13 @@
 //! The console: pages for people, served at `/` of the operator listener.
 //!
-//! It is a client of the contract, as the commands are: every page sends requests to `/v1` inside the process, as the person
-//! who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API, and nothing here
-//! holds the store. In reading order:
+//! It is a client of the contract, as the commands are: every page sends requests to `/v1` inside the process, as the
+//! person who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API, and
+//! nothing here holds the store. In reading order:
 //!
 //! 1. `visit.rs` is an authenticated request and the way to `/v1`; `entrance.rs` authenticates it, by the cookie of a
 //!    session; `page.rs` is what a handler returns, a page or an error, and the frame around both.
-//! 2. `parts/` draws what several pages have: chips, times, tables, forms. `assets.rs` has the style and the one script.
+//! 2. `parts/` draws what several pages have: chips, times, tables, forms. `assets.rs` has the style and the one
+//!    script.
 //! 3. `pages/` has a file or a folder for each page, with its routes.
 
 mod assets;

@@ -1,5 +1,5 @@
-//! What a handler returns, a page or an error, and the frame around both: head, search, names of the pages; and the headers
-//! that keep a page to itself.
+//! What a handler returns, a page or an error, and the frame around both: head, search, names of the pages; and the
+//! headers that keep a page to itself.
 
 use std::sync::Arc;
 

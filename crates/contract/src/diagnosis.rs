@@ -1,6 +1,6 @@
-//! What changes nothing and shows what is or would be: what a live system shows (the doctor), how a request fares on its way
-//! to the receiver (probes), why a saved request is or is not verified, step by step (explain), and what the handlers of a
-//! binary would make of stored events, beside what was committed for them (what-if).
+//! What changes nothing and shows what is or would be: what a live system shows (the doctor), how a request fares on
+//! its way to the receiver (probes), why a saved request is or is not verified, step by step (explain), and what the
+//! handlers of a binary would make of stored events, beside what was committed for them (what-if).
 
 use std::collections::BTreeMap;
 
@@ -51,17 +51,17 @@ pub struct FindingView {
 }
 
 impl FindingView {
-    /// The same, about this subject.
+    /// Names the subject.
     pub fn about(self, subject: impl Into<String>) -> Self {
         Self { subject: Some(subject.into()), ..self }
     }
 
-    /// The same, with what can be done.
+    /// Adds the remedy.
     pub fn cure(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
 
-    /// The same, held against a figure.
+    /// Adds the bound that it is held against.
     pub fn against(self, bound: impl Into<String>) -> Self {
         Self { bound: Some(bound.into()), ..self }
     }

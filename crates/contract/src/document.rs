@@ -1,8 +1,8 @@
 //! `openapi.json`, made of the list of routes and of the types.
 //!
 //! Schemars describes the types; what clients that are generated from the document need beyond that is written here:
-//! words as one `enum`, each variant of a union as a schema with a name of its own, pages and orders named after what they hold,
-//! and for each operation the statuses and headers that it answers.
+//! words as one `enum`, each variant of a union as a schema with a name of its own, pages and orders named after what
+//! they hold, and for each operation the statuses and headers that it answers.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -116,7 +116,8 @@ fn refusal(status: u16, about: &str) -> Value {
     response
 }
 
-/// Names that follow from what is named, and words as one `enum`: schemars writes a `const` for each word with a comment.
+/// Names that follow from what is named, and words as one `enum`: schemars writes a `const` for each word with a
+/// comment.
 fn polish(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(polish),
@@ -160,8 +161,8 @@ fn words(options: &Value) -> Option<Vec<(String, Value)>> {
     Some(words)
 }
 
-/// A schema, and behind it the variants of a union as schemas of their own: `LedgerEntryReceived`. What all variants have
-/// in common stands in each of them.
+/// A schema, and behind it the variants of a union as schemas of their own: `LedgerEntryReceived`. What all variants
+/// have in common stands in each of them.
 fn named_variants((name, mut schema): (String, Value)) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     let Some(union) = schema.as_object_mut() else { return vec![(name, schema)] };

@@ -4,11 +4,11 @@
 //! read views and write orders, and `openapi.json` is made of them. Times are unix milliseconds (`*_at_ms`); states
 //! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
 //!
-//! In reading order: `page.rs` is common to all lists; `event.rs`, `provider.rs` and `server.rs` are the views; `order.rs`
-//! and `operation.rs` the orders, on one and on many; `judgement.rs` the risk of an act, and with `message_judgement/` and
-//! `judged_event/` the sentences about it; `etag.rs` the version that a decision is about; `diagnosis.rs` what changes nothing
-//! and shows what is or would be. `routes.rs` is the list of routes, and `document.rs` makes `openapi.json` of it. Nothing
-//! here reads a database or a socket.
+//! In reading order: `page.rs` is common to all lists; `event.rs`, `provider.rs` and `server.rs` are the views;
+//! `order.rs` and `operation.rs` the orders, on one and on many; `judgement.rs` the risk of an act, and with
+//! `message_judgement/` and `judged_event/` the sentences about it; `etag.rs` the version that a decision is about;
+//! `diagnosis.rs` what changes nothing and shows what is or would be. `routes.rs` is the list of routes, and
+//! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod diagnosis;
 mod document;

@@ -1,5 +1,5 @@
-//! The list of routes: what each one takes and returns, and which role it requires. The server's router, `openapi.json`
-//! and the tests of access are checked against it.
+//! The list of routes: what each one takes and returns, and which role it requires. The server's router takes role and
+//! names of the query from here, `document.rs` makes `openapi.json` of it, and the tests of access go through it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 

@@ -1,9 +1,9 @@
-//! The manager of services that started this process, such as systemd: the sockets that it opened for us (`sd_listen_fds`),
-//! and the notifications that it gets (`sd_notify`).
+//! The manager of services that started this process, such as systemd: the sockets that it opened for us
+//! (`sd_listen_fds`), and the notifications that it gets (`sd_notify`).
 //!
-//! Both are agreed on in variables of the environment, so that nothing happens here without a manager; `app` decides when.
-//! Clients that connect between the end of one process and the start of the next wait in the sockets, and are refused by
-//! neither.
+//! Both are agreed on in variables of the environment, so that nothing happens here without a manager; `app` decides
+//! when. Clients that connect between the end of one process and the start of the next wait in the sockets, and are
+//! refused by neither.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;

@@ -55,8 +55,8 @@ pub async fn store(
     Ok(opened)
 }
 
-/// Refuses an SQLite file that is missing or empty, before anything is created in its place: a volume that is not mounted
-/// looks like a new installation.
+/// Refuses an SQLite file that is missing or empty, before anything is created in its place: a volume that is not
+/// mounted looks like a new installation.
 fn file_is_there(config: &DatabaseConfig) -> anyhow::Result<()> {
     let Ok(path) = store::sqlite_path(&config.url) else { return Ok(()) };
     if std::fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
@@ -65,9 +65,9 @@ fn file_is_there(config: &DatabaseConfig) -> anyhow::Result<()> {
     anyhow::bail!("{}", config.missing(&format!("`{}` is missing or empty", path.display())))
 }
 
-/// Writes the check values of the keys of `[encryption]` that the database has not seen, and refuses those that it knows as
-/// others. To be called before anything is encrypted, or stored in the clear: without a key, a database that was sealed is
-/// refused unless the configuration says that it is meant.
+/// Writes the check values of the keys of `[encryption]` that the database has not seen, and refuses those that it
+/// knows as others. To be called before anything is encrypted, or stored in the clear: without a key, a database that
+/// was sealed is refused unless the configuration says that it is meant.
 pub async fn register_keys(store: &Store, encryption: &EncryptionConfig) -> anyhow::Result<()> {
     refuse_without_keys(store, encryption).await?;
     refuse(encryption, store.keys_register().await.context("could not register the encryption keys")?)

@@ -448,7 +448,8 @@ fn resident_kib() -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Time of the processor that the process took, user and system: fields 14 and 15 of `proc_pid_stat(5)`, behind its name.
+/// Time of the processor that the process took, user and system: fields 14 and 15 of `proc_pid_stat(5)`, behind its
+/// name.
 fn cpu_ticks_n() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);

@@ -1,6 +1,6 @@
-//! `new-kind`: writes the folder of a working kind for an invented sender, and lists what is left to do. Also builds the
-//! signed requests that every kind must have, by its own spec, for that folder and for `sign --vectors`: they prove that
-//! the spec is consistent; only a recorded request proves that the sender does the same.
+//! `new-kind`: writes the folder of a working kind for an invented sender, and lists what is left to do. Also builds
+//! the signed requests that every kind must have, by its own spec, for that folder and for `sign --vectors`: they prove
+//! that the spec is consistent; only a recorded request proves that the sender does the same.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

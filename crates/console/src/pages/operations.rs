@@ -1,8 +1,8 @@
 //! Acts on everything that a filter finds: listed, shown with their progress, confirmed and decided about.
 //!
 //! An operation begins with a preview: the URL has the filter, the page shows what it finds and which acts there are.
-//! The same page with an act in its path has the form that confirms it. The form is about the rows of the preview and no
-//! others: it sends their number and their `set`, and the contract refuses it when other rows are found.
+//! The same page with an act in its path has the form that confirms it. The form is about the rows of the preview and
+//! no others: it sends their number and their `set`, and the contract refuses it when other rows are found.
 
 use std::collections::BTreeMap;
 

@@ -413,8 +413,8 @@ fn by_name<'a>(
     names.into_iter().map(|(name, counts)| (name, series(counts.into_iter()))).collect()
 }
 
-/// A row for each name, the busiest first; a column for each thing that was counted. `linked` gives the link of a name and
-/// the address of the list of what was counted under a word.
+/// A row for each name, the busiest first; a column for each thing that was counted. `linked` gives the link of a name
+/// and the address of the list of what was counted under a word.
 fn busiest(
     heading: &str,
     mut rows: Vec<(&str, Vec<Series>)>,

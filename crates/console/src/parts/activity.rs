@@ -1,5 +1,5 @@
-//! What the nodes counted over time as bars, drawn here as SVG. They are shapes beside numbers: what they show stands in
-//! words in their legend and in figures in a table, for those who see no colours or no shapes.
+//! What the nodes counted over time as bars, drawn here as SVG. They are shapes beside numbers: what they show stands
+//! in words in their legend and in figures in a table, for those who see no colours or no shapes.
 
 use maud::{Markup, html};
 

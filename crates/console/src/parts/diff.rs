@@ -1,4 +1,5 @@
-//! The lines of two texts side by side: what stands in both, and what stands in one alone, as a table in which it has a sign.
+//! The lines of two texts side by side: what stands in both, and what stands in one alone, as a table in which it has a
+//! sign.
 
 use maud::{Markup, html};
 
@@ -88,7 +89,7 @@ fn pair_up<'a>(rows: &mut Vec<DiffRow<'a>>, gone: &mut Vec<&'a str>, new: &mut V
     rows.extend(padded(gone).zip(padded(new)).map(|(one, two)| DiffRow::Other(one, two)));
 }
 
-/// The same without equal lines that are far from every difference.
+/// Leaves out equal lines that are far from every difference.
 fn folded<'a>(rows: &[DiffRow<'a>]) -> Vec<DiffRow<'a>> {
     let mut folded = Vec::new();
     let runs: Vec<&[DiffRow<'a>]> = rows.chunk_by(|one, two| is_same(one) == is_same(two)).collect();

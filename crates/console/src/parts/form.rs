@@ -21,8 +21,8 @@ use hooklatch_core::types::Role;
 /// Largest form that is read. Bytes.
 const FORM_BYTES_MAX: usize = 4 << 20;
 
-/// Draws a form with the fields `more`, one for the reason, a button for each act (the word of the contract, and its label),
-/// and a sentence about what follows.
+/// Draws a form with the fields `more`, one for the reason, a button for each act (the word of the contract, and its
+/// label), and a sentence about what follows.
 pub(crate) fn act(
     action: &str,
     etag: Option<&str>,
@@ -164,8 +164,8 @@ pub(crate) async fn decide_pause(
     post(visit, page, &format!("{subject}/decide"), form, order()).await
 }
 
-/// Draws a form with a button for each act that was judged, the safest first: one reason, and beside each button what its act
-/// does and what that risks. `button` is the word of the contract for an act, and the label of its button.
+/// Draws a form with a button for each act that was judged, the safest first: one reason, and beside each button what
+/// its act does and what that risks. `button` is the word of the contract for an act, and the label of its button.
 pub(crate) fn judged<A: Copy>(
     action: &str,
     etag: Option<&str>,
@@ -192,8 +192,8 @@ pub(crate) fn judged<A: Copy>(
 const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
 const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
 
-/// Who paused it, why and until when, where it is paused; and for those who may, the form at the page `page`, folded away
-/// where nothing is paused. `hints` are what follows from a pause, and from its end.
+/// Who paused it, why and until when, where it is paused; and for those who may, the form at the page `page`, folded
+/// away where nothing is paused. `hints` are what follows from a pause, and from its end.
 pub(crate) fn pause_section(
     visit: &Visit,
     page: &str,

@@ -1,5 +1,5 @@
-//! A list and its parts: the filter, which is a part of the URL, so that the same URL shows every user the same page; tables
-//! of rows with the way to the next page; and facts, one under the other.
+//! A list and its parts: the filter, which is a part of the URL, so that the same URL shows every user the same page;
+//! tables of rows with the way to the next page; and facts, one under the other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -167,7 +167,8 @@ pub(crate) fn filter(action: &str, fields: &Markup, is_set: bool) -> Markup {
 
 /// On a narrow window, a card for each row, in which each cell has its heading beside it.
 const CARDS: &str = "cards";
-/// On a narrow window, a few lines for each row without headings: the cell `what` first; a `long` one is cut after two lines.
+/// On a narrow window, a few lines for each row without headings: the cell `what` first; a `long` one is cut after two
+/// lines.
 pub(crate) const LINES: &str = "lines";
 /// On a narrow window, one cell under the other, without headings.
 pub(crate) const STACKED: &str = "stacked";

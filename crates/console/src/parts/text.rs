@@ -1,5 +1,5 @@
-//! Times, figures, states and foreign texts: as much of each as a page bears, and what a script copies of them. A state is
-//! a word in a chip, with a colour that means the same.
+//! Times, figures, states and foreign texts: as much of each as a page bears, and what a script copies of them. A state
+//! is a word in a chip, with a colour that means the same.
 
 use maud::{Markup, html};
 
@@ -64,8 +64,8 @@ pub(crate) fn attempt_chip(result: Option<AttemptResult>) -> Markup {
     }
 }
 
-/// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond, and with the
-/// script in the time of the person who looks.
+/// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond, and with
+/// the script in the time of the person who looks.
 pub(crate) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
     html! { time datetime=(exact) title=(exact) { (times::format_moment(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }

@@ -1,5 +1,5 @@
-//! The judgement of an event: from what its row, its calls and this node's configuration say, a headline and the acts that
-//! are possible, each with its risk. `/v1`, the console, the command line and `judgements/events.md` show these
+//! The judgement of an event: from what its row, its calls and this node's configuration say, a headline and the acts
+//! that are possible, each with its risk. `/v1`, the console, the command line and `judgements/events.md` show these
 //! sentences and have none of their own.
 
 use super::event::{CallCounts, DeliveryView};
@@ -110,8 +110,8 @@ pub fn why_not_sent(state: EventState) -> Option<&'static str> {
     })
 }
 
-/// What the headline of an event adds about its open calls: which of them Hooklatch sends by itself (`None`), and why it
-/// does not send the others; `is_worst` where no call of it is worse than open. Empty when there is nothing to say.
+/// What the headline of an event adds about its open calls: which of them Hooklatch sends by itself (`None`), and why
+/// it does not send the others; `is_worst` where no call of it is worse than open. Empty when there is nothing to say.
 pub fn open_calls_in_words(calls: &[Option<StandsStill>], is_worst: bool) -> String {
     let sentences = [
         Some(StandsStill::Lane),

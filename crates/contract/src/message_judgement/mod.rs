@@ -1,7 +1,7 @@
 //! The judgement of a message: what happened to it, what a person may do about it, and what each act risks.
 //!
-//! It follows [`UnknownWord::repeat`], the rule by which messages are sent again. What is not known never reads as safe.
-//! `judgements/messages.md` of this crate has every judgement; `tests.rs` writes it.
+//! It follows [`UnknownWord::repeat`], the rule by which messages are sent again. What is not known never reads as
+//! safe. `judgements/messages.md` of this crate has every judgement; `tests.rs` writes it.
 
 use super::event::MessageView;
 use super::judgement::{JudgedAct, Judgement, Risk};
@@ -138,8 +138,8 @@ impl MessageFacts {
             .filter(|act| act.is_for(self.state) && !self.is_under_way())
             .map(|act| self.judge_act(act))
             .collect();
-        // Otherwise than for events, an effect that is lost can be had again, by a further run of its event; one that happened
-        // twice stays so.
+        // Otherwise than for events, an effect that is lost can be had again, by a further run of its event; one that
+        // happened twice stays so.
         acts.sort_by_key(|one| match one.risk {
             Risk::None => 0,
             Risk::LosesEffect => 1,
@@ -204,7 +204,8 @@ impl MessageFacts {
         self.key_valid_until_ms.or(self.counted_until_ms())
     }
 
-    /// The same for a person: where the configuration was changed since it was sent, the shorter time counts.
+    /// Time until which a person may count on the key: where the configuration was changed since the message was sent,
+    /// the shorter time counts.
     pub(crate) fn safe_until_ms(&self) -> Option<UnixMs> {
         [self.key_valid_until_ms, self.counted_until_ms()].into_iter().flatten().min()
     }

@@ -1,5 +1,5 @@
-//! The list of checks, how a finding is made of one, and the time limit of each: a check that hangs does not hold up the
-//! findings of the others. docs/doctor.md has the same list.
+//! The list of checks, how a finding is made of one, and the time limit of each: a check that hangs does not hold up
+//! the findings of the others. docs/doctor.md has the same list.
 
 use std::time::Duration;
 

@@ -1,9 +1,11 @@
-//! The doctor: what only a live system shows, as findings that name the figure, the bound, what it means and the remedy.
+//! The doctor: what only a live system shows, as findings that name the figure, the bound, what it means and the
+//! remedy.
 //!
 //! Data in, findings out, and the judgement is here alone: the API returns the findings, `hooklatch doctor` prints
-//! them. `check.rs` is the list of checks; `node.rs` examines a running node, `database.rs` a database whether a server
-//! runs or not; `probe.rs` is the way to the receiver, seen from outside. The doctor changes nothing, and every query has
-//! a time limit.
+//! them. `check.rs` is the list of checks; `node.rs` examines a running node, `database.rs` with `server.rs` a database
+//! whether a server runs or not, `senders.rs` the providers and `destinations.rs` where calls go; `probe.rs` is the way
+//! to the receiver, seen from outside, and `probe_findings.rs` judges it. The doctor changes nothing, and every query
+//! has a time limit.
 
 pub mod check;
 mod database;

@@ -1,5 +1,5 @@
-//! Answers in JSON, and the only match from errors to status codes. Problems are RFC 9457 JSON with a stable `code`; they
-//! reveal nothing to a sender about secrets or about which check failed.
+//! Answers in JSON, and the only match from errors to status codes. Problems are RFC 9457 JSON with a stable `code`;
+//! they reveal nothing to a sender about secrets or about which check failed.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -361,8 +361,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A view of something that can change, with its version and the digest of these very bytes as `ETag`: `If-Match` goes by
-/// the version, `If-None-Match` by both.
+/// A view of something that can change, with its version and the digest of these very bytes as `ETag`: `If-Match` goes
+/// by the version, `If-None-Match` by both.
 pub(super) fn tagged_reply<T: Serialize>(view: &T, version: &impl Tagged) -> Response {
     let Ok(body) = serde_json::to_value(view) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();

@@ -1,15 +1,15 @@
-//! Who has access to the operator side: the hosts and origins that requests may name, the bearer tokens of the API, and the
-//! limit on wrong ones.
+//! Who has access to the operator side: the hosts and origins that requests may name, the bearer tokens of the API, and
+//! the limit on wrong ones.
 //!
 //! A web page can have a browser send requests to any address that the page's name resolves to, also to ours behind the
-//! firewall. So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page of
-//! another origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send
+//! firewall. So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page
+//! of another origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send
 //! neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that call us by any name, and reveal
 //! nothing of value.
 //!
-//! After some wrong tokens their sender, and after many every sender of a wrong token, gets 429 in place of 401. A valid
-//! token is never throttled, whatever its address or others sent before: an attacker who could lock operators out by
-//! guessing would do so when they are needed most.
+//! After some wrong tokens their sender, and after many every sender of a wrong token, gets 429 in place of 401. A
+//! valid token is never throttled, whatever its address or others sent before: an attacker who could lock operators out
+//! by guessing would do so when they are needed most.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,8 +1,8 @@
 //! Accepts connections and serves each of them until it ends, gives way to another one, or the process stops.
 //!
-//! A process usually starts with a limit of 1024 open files, whatever it may have. Without a free one no message is sent
-//! and no row is written, so connections of clients must not take the last: there are no more connections than the limit
-//! allows.
+//! A process usually starts with a limit of 1024 open files, whatever it may have. Without a free one no message is
+//! sent and no row is written, so connections of clients must not take the last: there are no more connections than the
+//! limit allows.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -258,8 +258,8 @@ async fn served<I, S>(
 }
 
 /// Records that a connection failed. What is no HTTP was answered 400 by hyper, and a head that is too large 431 (also
-/// for its URL: at 64 KiB hyper would answer 414), before there was a request; one whose head did not arrive in time was
-/// closed.
+/// for its URL: at 64 KiB hyper would answer 414), before there was a request; one whose head did not arrive in time
+/// was closed.
 fn ended_early(error: &hyper::Error, place: &ConnectionPermit, receiver: Option<&ReceiverState>) {
     debug!(%error, "connection ended early");
     let reason = if error.is_parse_too_large() {

@@ -70,8 +70,8 @@ pub struct OperatorState {
     pub leaving: Leaving,
 }
 
-/// The layer for a POST that takes its `Idempotency-Key` in no transaction of its own. An answer with a secret in it says
-/// `no-store`, and is not kept.
+/// The layer for a POST that takes its `Idempotency-Key` in no transaction of its own. An answer with a secret in it
+/// says `no-store`, and is not kept.
 pub fn once(store: Store, clock: Clock) -> IdempotencyLayer {
     let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
     IdempotencyLayer::from(RequestRules::new(store, clock, "operator", Arc::new(actor)))

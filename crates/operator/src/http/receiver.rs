@@ -233,8 +233,8 @@ impl ReceiverState {
         self.identified(problem.into_response(), arrival)
     }
 
-    /// The answer with the id of its request, by which its log line and its rejection are found; on a test server with a
-    /// header that says so.
+    /// The answer with the id of its request, by which its log line and its rejection are found; on a test server with
+    /// a header that says so.
     fn identified(&self, mut response: Response, arrival: Arrival) -> Response {
         let mut text = Uuid::encode_buffer();
         // Hexadecimal is always a value.

@@ -1,5 +1,5 @@
-//! The open connections of one listener, and which one is evicted when there is no room left: the one that has waited for
-//! its peer the longest.
+//! The open connections of one listener, and which one is evicted when there is no room left: the one that has waited
+//! for its peer the longest.
 //!
 //! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with
 //! our own work. Only those that wait can be evicted, so that nothing of ours is cut off. First go those that had
@@ -54,6 +54,7 @@ const MEMORY_LOOKS_N: usize = 20;
 const SHARE_SLACK_N: usize = 8;
 
 /// One connection, as the others in its room see it.
+///
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
 /// it, and newcomers that need a place. `state` is the core. It holds `BUSY` while we work for the peer; else the
 /// millisecond since when it waits for the peer; `EVICTING` once a newcomer wants the place; `CLOSED` at the end. Each
@@ -436,8 +437,8 @@ impl ConnectionPermit {
         self.limiter.count(reason);
     }
 
-    /// Polls what serves its connection until that ends, or has to. `is_listening` is false at first, and belongs to one
-    /// task: see [`ConnectionSlot::poll_signal`].
+    /// Polls what serves its connection until that ends, or has to. `is_listening` is false at first, and belongs to
+    /// one task: see [`ConnectionSlot::poll_signal`].
     pub(crate) async fn served<F: Future>(
         &self,
         mut serving: Pin<&mut F>,
@@ -622,7 +623,8 @@ mod tests {
             assert!(!is_asked(other).await);
         }
         assert!(keeping.is_evicted());
-        // Memory of our own work comes back when that is done: no connection is evicted for it, and the newcomer gets 503.
+        // Memory of our own work comes back when that is done: no connection is evicted for it, and the newcomer gets
+        // 503.
         assert!(working.slot.receiving(Instant::now()) && working.slot.busy() && proven.slot.busy());
         assert!(!limiter.with_memory(&asking.slot, &mut || false).await);
         assert!(!is_asked(asking).await && asking.slot.busy());

@@ -6,11 +6,13 @@
 //!   one, and a provider's URL begins with `public_url`.
 //! - The names of destinations are known before any of them is read, so that a route to one that is wrong in itself is
 //!   not reported as a route to nowhere.
-//! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is reported at the
-//!   provider's own keys. A provider with a wrong key is not made: its kind would only repeat the same in other words.
+//! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is reported at
+//!   the provider's own keys. A provider with a wrong key is not made: its kind would only repeat the same in other
+//!   words.
 //! - `[retention]` comes last, because ids live for as long as the kinds in use need them.
 //!
-//! Every reader records what is wrong and goes on, so one start reports everything. `None` travels only beside a problem.
+//! Every reader records what is wrong and goes on, so one start reports everything. `None` travels only beside a
+//! problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -261,8 +263,8 @@ fn defaults() -> ReadValues {
     checker.into_found().read
 }
 
-/// What is in force, as a list for people: every value that was read, by key, with the layer that it is of; a list of plain
-/// values is one of them.
+/// What is in force, as a list for people: every value that was read, by key, with the layer that it is of; a list of
+/// plain values is one of them.
 fn effective(read: ReadValues, defaults: ReadValues) -> Vec<EffectiveSetting> {
     let defaults: BTreeMap<String, ReadValue> = joined(defaults.into_values()).into_iter().collect();
     let values = joined(read.into_values());
@@ -311,8 +313,8 @@ fn place(key: &str) -> Option<(&str, usize)> {
     Some((list, n.parse().ok()?))
 }
 
-/// Warns of variables with one underscore where two belong, such as `HOOKLATCH_SERVER_LISTEN`. `asked` has the keys there
-/// are; a variable that `settings` take a secret from has the name that the user chose.
+/// Warns of variables with one underscore where two belong, such as `HOOKLATCH_SERVER_LISTEN`. `asked` has the keys
+/// there are; a variable that `settings` take a secret from has the name that the user chose.
 fn misspelt_variables<T>(
     env: &Environment,
     asked: &BTreeMap<String, T>,

@@ -1,12 +1,13 @@
-//! Where a configuration comes from: the defaults, the layer of `serve --dev`, the file and the environment, as one table.
+//! Where a configuration comes from: the defaults, the layer of `serve --dev`, the file and the environment, as one
+//! table.
 //!
-//! Every value keeps its origin (file or variable), so that a problem can name it. Values from the environment stay text
-//! here; `config::Field` reads them as what the key wants.
+//! Every value keeps its origin (file or variable), so that a problem can name it. Values from the environment stay
+//! text here; `config::Field` reads them as what the key wants.
 //!
 //! The layer of `serve --dev` has loopback addresses only, a database in a local folder, every kind with its published
-//! secret or generated key, and everything routed to the built-in `echo`. Its secrets are published; that is why it refuses
-//! any address but loopback. The keys with which `serve --dev` and `sign` play senders that have private ones are made once
-//! for a working directory, for its owner alone to read.
+//! secret or generated key, and everything routed to the built-in `echo`. Its secrets are published; that is why it
+//! refuses any address but loopback. The keys with which `serve --dev` and `sign` play senders that have private ones
+//! are made once for a working directory, for its owner alone to read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -142,8 +143,8 @@ fn merged(layers: Vec<Layer>) -> Layer {
     all
 }
 
-/// Lays `over` on `under`: tables key by key, everything else replaced. A variable that holds a table in TOML is one: the
-/// keys that it leaves out keep their values. A table that names the place of a secret is one value.
+/// Lays `over` on `under`: tables key by key, everything else replaced. A variable that holds a table in TOML is one:
+/// the keys that it leaves out keep their values. A table that names the place of a secret is one value.
 fn merge(under: &mut Layer, over: Layer) {
     for (key, mut value) in over {
         let Some(ValueKind::Table(below)) = under.get_mut(&key).map(|below| &mut below.kind) else {

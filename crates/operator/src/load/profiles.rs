@@ -36,15 +36,16 @@ pub struct FoundProfile {
     pub warnings: Vec<ConfigProblem>,
 }
 
-/// The file of profiles: `hooklatch/profiles.toml` below `XDG_CONFIG_HOME`, which is `~/.config` by default. A folder that
-/// is not absolute counts as not set, as the XDG specification wants it.
+/// The file of profiles: `hooklatch/profiles.toml` below `XDG_CONFIG_HOME`, which is `~/.config` by default. A folder
+/// that is not absolute counts as not set, as the XDG specification wants it.
 pub fn profiles_file(env: &Environment) -> Option<PathBuf> {
     let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(base.join("hooklatch/profiles.toml"))
 }
 
-/// Reads a profile; on failure everything that is wrong with it. Others may be wrong, or need secrets that are not here.
+/// Reads a profile; on failure everything that is wrong with it. Others may be wrong, or need secrets that are not
+/// here.
 pub fn find_profile(file: &Path, env: &Environment, name: &str) -> Result<FoundProfile, Vec<ConfigProblem>> {
     let source = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {

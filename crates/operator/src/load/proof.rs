@@ -1,5 +1,5 @@
-//! What a configuration does with the sample events of its kinds, and what in it is most likely not meant: `check` prints
-//! both.
+//! What a configuration does with the sample events of its kinds, and what in it is most likely not meant: `check`
+//! prints both.
 //!
 //! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A
 //! running server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing,
@@ -363,8 +363,8 @@ impl Prover<'_> {
         all
     }
 
-    /// The events that `when` of a route lets pass, and the types of those that fail for it, after a warning where it does
-    /// not fit the samples.
+    /// The events that `when` of a route lets pass, and the types of those that fail for it, after a warning where it
+    /// does not fit the samples.
     fn filtered<'e>(
         &mut self,
         proven: &Proven<'_>,

@@ -19,8 +19,8 @@ const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
 /// Most patterns in `types`.
 const TYPES_N_MAX: usize = 256;
-/// Longest that a request may have been under way, unless the kind allows for more. Seconds; no longer than the shortest
-/// retention of ids.
+/// Longest that a request may have been under way, unless the kind allows for more. Seconds; no longer than the
+/// shortest retention of ids.
 const TOLERANCE_S_MAX: u64 = 86_400;
 /// Shortest bound of a time that its sender bounds nowhere: its first attempt has to pass. Seconds.
 const AGE_S_MIN: u64 = 60;
@@ -333,7 +333,8 @@ fn pointer(field: &Field<'_>) -> Option<String> {
     })
 }
 
-/// `types = [ … ]`: what the sender is set to send. A kind needs it where one signed body would be an event of each type.
+/// `types = [ … ]`: what the sender is set to send. A kind needs it where one signed body would be an event of each
+/// type.
 fn subscribed_types(table: &mut Table<'_>, spec: Option<&Spec>) -> Vec<TypePattern> {
     let remedy = "list the types that the sender is configured to send: no signature of this kind covers the type, so anyone who holds one \
                   request could have it accepted once for each; write types = [\"*\"] to allow every type";

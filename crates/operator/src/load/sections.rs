@@ -184,8 +184,8 @@ pub(crate) fn retention(
     retention.unwrap_or_else(|| RetentionConfig { ids_of, ..RetentionConfig::default() })
 }
 
-/// Reports that something is kept for longer than the message that it belongs to, at the one of the two that is not as it
-/// is by default.
+/// Reports that something is kept for longer than the message that it belongs to, at the one of the two that is not as
+/// it is by default.
 fn check_window(part: &Field<'_>, (days, what): (u32, &str), messages: &Field<'_>, messages_days: u32) {
     let place = if part.source == DEFAULTS_ORIGIN { messages } else { part };
     let why = format!(

@@ -1,5 +1,5 @@
-//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them. And which
-//! event type, or which name in a payload, was probably meant by one that nothing has.
+//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them. And
+//! which event type, or which name in a payload, was probably meant by one that nothing has.
 
 use serde_json::Value;
 

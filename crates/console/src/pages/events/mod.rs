@@ -1,8 +1,8 @@
-//! Received events, the newest first, by filters in the URL; and the ledger of one, from the first byte of its request to its
-//! last effect.
+//! Received events, the newest first, by filters in the URL; and the ledger of one, from the first byte of its request
+//! to its last effect.
 //!
-//! On top of a ledger stand what happened and what people may do about it, then other content under the same id, the facts,
-//! the timeline (`timeline.rs`), what was received, and with `serve --dev` the same request signed anew.
+//! On top of a ledger stand what happened and what people may do about it, then other content under the same id, the
+//! facts, the timeline (`timeline.rs`), what was received, and with `serve --dev` the same request signed anew.
 
 mod timeline;
 
@@ -78,8 +78,8 @@ impl EventSieve {
         !["received_to_ms", "cursor", "delivery"].iter().any(|name| self.asked.contains_key(*name))
     }
 
-    /// The address that acts on all that it finds, and what the link says; where it names no state and no calls, there is
-    /// none. An event has calls once it is done.
+    /// The address that acts on all that it finds, and what the link says; where it names no state and no calls, there
+    /// is none. An event has calls once it is done.
     fn acted_on(&self) -> Option<(String, &'static str)> {
         let mut asked = self.asked.clone();
         asked.remove("cursor");
@@ -119,7 +119,7 @@ impl EventSieve {
         }
     }
 
-    /// The same filter for what was received within this time.
+    /// The address of the list with this filter, of what was received within this time.
     fn within(&self, span: &str) -> String {
         let mut asked = self.asked.clone();
         asked.retain(|name, _| !["received_from_ms", "received_to_ms", "cursor"].contains(&name.as_str()));

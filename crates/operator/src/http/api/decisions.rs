@@ -1,5 +1,5 @@
-//! Decisions of operators: the version and key of an order, the routes that decide about one subject, and `/v1/operations`,
-//! the orders about everything that a filter finds, with their preview, progress and end.
+//! Decisions of operators: the version and key of an order, the routes that decide about one subject, and
+//! `/v1/operations`, the orders about everything that a filter finds, with their preview, progress and end.
 
 use std::sync::Arc;
 

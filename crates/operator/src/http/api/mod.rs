@@ -1,10 +1,13 @@
 //! The operators' API under `/v1`: shows events and messages, and takes an operator's decisions about them.
 //!
-//! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. This file has the
-//! routes and what all of them need. `query.rs` parses the query of a list, `order.rs` the body of a POST;
-//! `decisions.rs` takes decisions about one subject and about many; `events.rs` (with what-if, explain and test events),
-//! `messages.rs` (with lanes and judgements), `providers.rs` (with destinations and the doctor), `records.rs` and
-//! `tokens.rs` have the other routes. It decides nothing itself: the effect of a decision is written in `store`.
+//! Every request needs a bearer token, unless the console made it inside the process. The row of a route in the
+//! contract (`hooklatch_contract::ROUTES`) names the weakest role that has access, which the layer `checked` requires
+//! before the handler runs; `store` checks scopes, and the handler those of what only this node knows. Deciding needs
+//! an `Idempotency-Key` as well. This file has the routes and what all of them need. `query.rs` parses the query of a
+//! list, `order.rs` the body of a POST; `decisions.rs` takes decisions about one subject and about many; `events.rs`
+//! (with what-if, explain and test events), `messages.rs` (with lanes and judgements), `providers.rs` (with
+//! destinations and the doctor), `records.rs` and `tokens.rs` have the other routes. It decides nothing itself: the
+//! effect of a decision is written in `store`.
 
 mod decisions;
 mod events;
@@ -188,7 +191,7 @@ fn path_name(text: &str) -> Result<Name, Problem> {
     Name::parse(text).map_err(|_| Problem::NOT_FOUND)
 }
 
-/// The handler of each route of the contract, which says the rest about it.
+/// The handler of each route of the contract, which has its role, its query and what it takes and answers.
 fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
     let decide = |act| post(move |id, request| decisions::decide_operation(act, id, request));
     vec![
@@ -244,8 +247,8 @@ fn facts_of(name: &str) -> Option<&'static RouteFacts> {
     ROUTES.iter().find(|facts| facts.method == method && facts.path == path)
 }
 
-/// Lets a request through whose caller has the role that the contract requires of this route. The problem for an id that
-/// was not found names it.
+/// Lets a request through whose caller has the role that the contract requires of this route. The problem for an id
+/// that was not found names it.
 async fn checked(
     State(facts): State<&'static RouteFacts>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
@@ -309,6 +312,7 @@ pub(super) fn router(state: Arc<ApiState>) -> Router {
 pub fn inner_router(state: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for (name, mut handler) in handlers() {
+        // A route that is not in the contract is not served; a test holds that there is none.
         let Some(facts) = facts_of(name) else { continue };
         if ONCE.contains(&name) {
             // Behind the check of the role: a caller without access claims no key either.

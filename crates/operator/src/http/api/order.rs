@@ -1,5 +1,5 @@
-//! The order in the body of a POST: read within its bounds, and checked against the schema of its type before serde reads
-//! it.
+//! The order in the body of a POST: read within its bounds, and checked against the schema of its type before serde
+//! reads it.
 //!
 //! Serde accepts an array for a struct, by the order of the fields, and its error about a wrong value names no field.
 //! Here an object is an object, however deep it lies, and a refusal names the wrong field and what it must be. Patterns
@@ -71,8 +71,8 @@ fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
 }
 
 impl Mistake {
-    /// Of the mistakes by two options of a union the one in the option that was meant: what fits deepest, and of two that fit
-    /// equally the one whose field is there. Where neither is, both are named.
+    /// Of the mistakes by two options of a union the one in the option that was meant: what fits deepest, and of two
+    /// that fit equally the one whose field is there. Where neither is, both are named.
     fn or_meant(self, other: Self) -> Self {
         let rank = |one: &Self| (one.depth, one.missing.is_none());
         if let (Some(one), Some(another)) = (&self.missing, &other.missing)

@@ -1,5 +1,5 @@
-//! `/v1/providers`, `/v1/destinations`, `/v1/doctor` and `/v1/probes`: what is configured, how it is used, and what a live
-//! system shows.
+//! `/v1/providers`, `/v1/destinations`, `/v1/doctor` and `/v1/probes`: what is configured, how it is used, and what a
+//! live system shows.
 
 use std::collections::BTreeSet;
 

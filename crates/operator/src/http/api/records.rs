@@ -1,5 +1,5 @@
-//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log; and figures:
-//! what waits, and what was counted over time.
+//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log; and
+//! figures: what waits, and what was counted over time.
 
 use http::StatusCode;
 
