@@ -6,7 +6,10 @@ use std::time::Duration;
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, until};
 
-on_sqlite!(a_token_posted_by_notion_is_shown_once_and_only_to_an_operator);
+on_sqlite!(
+    a_token_posted_by_notion_is_shown_once_and_only_to_an_operator,
+    a_token_that_could_not_be_recorded_is_recorded_later
+);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
@@ -75,4 +78,18 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
     assert!(!is_good && said.is_empty() && complained.contains("404"), "{said} {complained}");
     let log = server.log();
     assert!(log.contains("hooklatch taught") && !log.contains(TAUGHT), "{log}");
+}
+
+async fn a_token_that_could_not_be_recorded_is_recorded_later(database: &Database) {
+    let server = Server::start(&database.url, PROVIDERS).await;
+    database.run("ALTER TABLE taught_secrets RENAME TO gone").await.unwrap();
+    let body = format!(r#"{{"verification_token":"{TAUGHT}"}}"#);
+    let sent = client().post(server.url("/webhooks/pairing")).body(body).send().await.unwrap();
+    assert_eq!(sent.status(), 200, "its sender does not send it again");
+    let log = || server.log();
+    let failed = async || server.log().contains("could not record a secret that was received during pairing");
+    until("it failed", Duration::from_secs(10), log, failed).await;
+    database.run("ALTER TABLE gone RENAME TO taught_secrets").await.unwrap();
+    let rows = "SELECT COUNT(*) FROM taught_secrets";
+    until("it is recorded", Duration::from_secs(10), log, async || database.count(rows).await == 1).await;
 }

@@ -61,8 +61,10 @@ pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[Aud
         ("", String::new(), "json_array_elements(CAST($1 AS JSON)) AS r(value)")
     } else {
         let number = format!(
-            "r.key + 1 + (SELECT GREATEST(COALESCE((SELECT MAX(audit_seq) FROM audit_log WHERE audit_seq < {FOREIGN_SEQ}), 0),
-                 CASE WHEN audit_pruned_seq < {FOREIGN_SEQ} THEN audit_pruned_seq ELSE 0 END) FROM installation), "
+            "r.key + 1 + (SELECT COALESCE(MAX(n), 0) FROM (
+                 SELECT MAX(audit_seq) AS n FROM audit_log WHERE audit_seq < {FOREIGN_SEQ}
+                 UNION ALL SELECT audit_pruned_seq FROM installation
+                 UNION ALL SELECT seq FROM sqlite_sequence WHERE name = 'audit_log') AS known WHERE n < {FOREIGN_SEQ}), "
         );
         ("audit_seq, ", number, "json_each($1) AS r")
     };

@@ -2,7 +2,7 @@
 //! that is replaced sends on until the moment of the restore, and its last calls are still worked on after that.
 //!
 //! One event, its runs by itself and by order of a person, and the message of its newest run. What the model does is what
-//! `store/restore`, `admit/restored.rs` and `outbox/policy` do; times are whole units. Variants that are broken on
+//! `store/restore`, `admit/plan.rs` and `outbox/policy` do; times are whole units. Variants that are broken on
 //! purpose show that the model would see it.
 
 use std::collections::{BTreeMap, BTreeSet};

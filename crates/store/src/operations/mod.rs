@@ -7,7 +7,7 @@
 //!
 //! This file has orders, approvals and views; `set.rs` the rows, what is expected of them, and what changed since;
 //! `batch.rs` a batch and its acts; `steps.rs` how operations that make calls proceed in steps, and stop when too many
-//! of them fail. When batches run, and how large they are, is decided in `crates/receive/src/operations/`.
+//! of them fail. When batches run, and how large they are, is decided in `crates/receive/src/operations.rs`.
 
 mod batch;
 mod set;

@@ -3,7 +3,7 @@
 //! message or a waiting event needs is ever deleted, and an event's key is deleted last.
 //!
 //! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop at the first
-//! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention/`.
+//! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention.rs`.
 
 mod steps;
 
