@@ -23,7 +23,14 @@ const PLACES: [(&str, &[&str], &str); 6] = [
     ),
     (
         "StatusCode",
-        &["crates/operator", "crates/console", "crates/receive/src/idempotency", "crates/bench/tests"],
+        &[
+            "crates/operator",
+            "crates/console",
+            // Looks up the phrase of a status.
+            "crates/receive/src/answer.rs",
+            "crates/receive/src/idempotency",
+            "crates/bench/tests",
+        ],
         "statuses are decided in `operator`",
     ),
     (
