@@ -22,7 +22,7 @@ struct NamedKey {
 #[derive(Clone)]
 enum Key {
     /// The state of an HMAC behind the secret, and the length of the secret in bytes.
-    Mac(MacKey, usize),
+    Mac(Box<MacKey>, usize),
     /// A plain hash, and the secret that stands in front of the text or behind it.
     Hash {
         hash: Hash,
@@ -96,7 +96,7 @@ fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyErro
         return Ok(Key::Hash { hash, secret: bytes, is_first: spec.is_secret_first() });
     }
     let key = mac_key(hash, &bytes).ok_or(undecodable("a key of this scheme"))?;
-    Ok(Key::Mac(key, bytes.len()))
+    Ok(Key::Mac(Box::new(key), bytes.len()))
 }
 
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
