@@ -650,6 +650,32 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_a_filter_is_named_in_what_an_operator_confirms() {
+        let text = || Some("x".to_owned());
+        let messages = MessageFilter {
+            state: Some(MessageState::Dead),
+            destination: text(),
+            provider: text(),
+            lane: text(),
+            created_before_ms: Some(1),
+        };
+        let events = EventFilter {
+            state: Some(EventState::Failed),
+            provider: text(),
+            event_type: text(),
+            object: text(),
+            delivery: DeliveryFilter::ALL.first().copied(),
+            received_from_ms: Some(1),
+            received_to_ms: Some(2),
+        };
+        for choice in [OperationChoice::Messages(messages), OperationChoice::Events(events)] {
+            for name in filter_of(&choice).keys().filter(|name| *name != "state") {
+                assert!(FILTER_WORDS.iter().any(|(known, _)| known == name), "{name} has no words");
+            }
+        }
+    }
+
+    #[test]
     fn an_address_that_is_not_understood_chooses_nothing() {
         for odd in ["&destinaton=mail", "&type=invoice.paid", "&from=1h", "&cursor=x", "&=x"] {
             assert!(read(&format!("subject=messages&state=held{odd}")).is_err(), "{odd}");
