@@ -6,7 +6,6 @@
 //! hold such a row (`message/claimed.rs`), and so does the look for due events (`event/mod.rs`).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::db::{DbError, DbResult, Row};
@@ -68,41 +67,18 @@ pub(crate) fn note(table: &'static str, key: &str, error: DbError) -> DbResult<D
     Ok(DamagedRow { table: table.to_owned(), key: key.to_owned(), why: error.to_string() })
 }
 
-/// Counts a damaged row, and leaves its line for [`log_noted`], once each.
+/// Counts and logs a damaged row, once each.
 fn record(table: &'static str, key: &str, error: &DbError) {
     if let Some(is_remembered) = is_first_time(table, key) {
         metrics::counter!("hooklatch_damaged_rows_total", "table" => table).increment(1);
         if is_remembered {
-            let line = NotedRow { table, key: key.to_owned(), error: error.to_string() };
-            NOTED.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-            HAS_NOTED.store(true, Ordering::Release);
+            tracing::error!(
+                table,
+                key,
+                error = error.to_string(),
+                "row is damaged and was left out; repair it as docs/runbooks/row-damaged.md says"
+            );
         }
-    }
-}
-
-/// A row that is to be logged.
-struct NotedRow {
-    table: &'static str,
-    key: String,
-    error: String,
-}
-
-static NOTED: Mutex<Vec<NotedRow>> = Mutex::new(Vec::new());
-static HAS_NOTED: AtomicBool = AtomicBool::new(false);
-
-/// Logs the rows that were met, at the end of each operation (`operation.rs`).
-pub(super) fn log_noted() {
-    if !HAS_NOTED.swap(false, Ordering::AcqRel) {
-        return;
-    }
-    let noted = std::mem::take(&mut *NOTED.lock().unwrap_or_else(PoisonError::into_inner));
-    for NotedRow { table, key, error } in noted {
-        tracing::error!(
-            table,
-            key,
-            error,
-            "row is damaged and was left out; repair it as docs/runbooks/row-damaged.md says"
-        );
     }
 }
 

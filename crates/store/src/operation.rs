@@ -5,7 +5,7 @@
 /// One operation by itself, on a connection for a `Purpose`.
 macro_rules! alone {
     ($store:expr, $purpose:ident, $op:expr, |$db:ident| $work:expr) => {
-        noted!($store.parts.backend.alone($op, purpose!($purpose), work!(|$db| $work)))
+        $store.parts.backend.alone($op, purpose!($purpose), work!(|$db| $work)).await
     };
     ($store:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
         alone!($store, $purpose, stringify!($op), |db| $op(db, $($arg),*).await)
@@ -15,7 +15,7 @@ macro_rules! alone {
 /// Statements that belong together, in one transaction.
 macro_rules! together {
     ($store:expr, $purpose:ident, $op:expr, |$db:ident| $work:expr) => {
-        noted!($store.parts.backend.together($op, purpose!($purpose), work!(|$db| $work)))
+        $store.parts.backend.together($op, purpose!($purpose), work!(|$db| $work)).await
     };
     ($store:ident . $op:ident ( $($arg:expr),* )) => { together!($store.writer.$op($($arg),*)) };
     ($store:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
@@ -26,7 +26,7 @@ macro_rules! together {
 /// Statements that only read, and see the database at one moment.
 macro_rules! snapshot {
     ($store:expr, $op:expr, |$db:ident| $work:expr) => {
-        noted!($store.parts.backend.snapshot($op, work!(|$db| $work)))
+        $store.parts.backend.snapshot($op, work!(|$db| $work)).await
     };
     ($store:ident . $op:ident ( $($arg:expr),* )) => {
         snapshot!($store, stringify!($op), |db| $op(db, $($arg),*).await)
@@ -45,15 +45,6 @@ macro_rules! work {
     };
 }
 
-/// Awaits an operation, then logs the damaged rows that it read.
-macro_rules! noted {
-    ($operation:expr) => {{
-        let answer = $operation.await;
-        crate::damaged::log_noted();
-        answer
-    }};
-}
-
 /// Statements inside an open transaction.
 macro_rules! in_tx {
     ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
@@ -61,7 +52,6 @@ macro_rules! in_tx {
             Ok(mut executor) => $op(&mut executor, $($arg),*).await,
             Err(error) => Err(error),
         };
-        crate::damaged::log_noted();
         $tx.noted(stringify!($op), answer)
     }};
 }
