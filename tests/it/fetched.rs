@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hooklatch::App;
 use hooklatch::Running;
 use hooklatch::kind::prelude::*;
+use hooklatch::testing::AppExt;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use http::StatusCode;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hooklatch::App;
 use hooklatch::Running;
+use hooklatch::testing::AppExt;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
