@@ -315,7 +315,7 @@ impl Receiver {
     }
 
     /// The answer to a handshake by another method than POST; events are never sent by those.
-    pub fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
+    pub fn answer_handshake(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
         self.count(Some(entry), RequestEnd::Nothing, request.received_at_ms);

@@ -188,7 +188,7 @@ impl ReceiverState {
         let answer = if is_event {
             self.receiver.receive(entry, raw, held, arrival).await
         } else {
-            match self.receiver.answer(entry, &raw) {
+            match self.receiver.answer_handshake(entry, &raw) {
                 Some(answer) => Ok(answer),
                 None => {
                     return self.refused(
