@@ -475,7 +475,7 @@ impl Receiver {
     ) -> Diagnosis {
         let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), rejected.clone());
         let bytes_n = rejected.request.body.len();
-        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
+        let found = self.heavy.run(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
         found.unwrap_or_else(|| Diagnosis::plain(&rejected.why))
     }
 }
