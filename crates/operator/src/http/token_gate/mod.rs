@@ -141,7 +141,7 @@ impl TokenGate {
         let digest = token.digest();
         match self.lookup(&digest) {
             Presented::Wrong | Presented::Unavailable => {
-                self.ask().await;
+                self.refresh().await;
                 self.lookup(&digest)
             }
             judged => judged,
@@ -175,7 +175,7 @@ impl TokenGate {
     }
 
     /// Reads the tokens for a request whose token is not known, unless that was done a moment ago.
-    async fn ask(&self) {
+    async fn refresh(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
             return;

@@ -211,7 +211,7 @@ impl TokenGate {
         }
         let (mut found, mut is_answered) = (self.sessions.find(&digest), true);
         if found.is_none() {
-            is_answered = self.ask_for(digest).await;
+            is_answered = self.load_session(digest).await;
             found = self.sessions.find(&digest);
         }
         let Some(row) = found else {
@@ -224,7 +224,7 @@ impl TokenGate {
         }
         match self.token_of(&session, &row) {
             Presented::Wrong | Presented::Unavailable => {
-                self.ask().await;
+                self.refresh().await;
                 self.token_of(&session, &row)
             }
             judged => judged,
@@ -266,7 +266,7 @@ impl TokenGate {
 
     /// Loads a session that is not known here; after a missing one, a second later at the earliest. All that were
     /// presented meanwhile are loaded together. False when there was no answer.
-    async fn ask_for(&self, digest: [u8; 32]) -> bool {
+    async fn load_session(&self, digest: [u8; 32]) -> bool {
         if !self.sessions.want(digest) {
             return false;
         }
