@@ -204,7 +204,7 @@ pub(crate) fn scoped(
 /// A request to decide at `now_ms`, about any version.
 pub(crate) fn decision_at(idempotency_key: &str, now_ms: i64) -> Decision<'_> {
     let digest = Sha256::digest(idempotency_key).into();
-    Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::UNSAID, now_ms }
+    Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::MISSING, now_ms }
 }
 
 pub(crate) fn on_message(id: MessageId, act: MessageAct) -> Ordered {
