@@ -349,7 +349,7 @@ where
         // A sender that is still writing when the connection closes may never see the answer. One that waits for a word
         // before it sends the body need not send it.
         if !headers.contains_key(header::EXPECT) {
-            stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
+            stop::ignore_result(tokio::time::timeout(state.body_timeout, drain(body))).await;
         }
         return Err(Problem::TOO_LARGE);
     }

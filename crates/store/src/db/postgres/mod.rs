@@ -28,7 +28,7 @@ use super::pool::{PoolHealth, PoolUsage, Session, SessionPool};
 use super::value::{Cell, Row, Value};
 use super::warnings::{listen, refused_with_warning};
 use hooklatch_core::database_url;
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 pub(super) use session::IS_WRITABLE;
 pub(crate) use session::SessionReset;
@@ -117,7 +117,7 @@ pub(crate) async fn open(
     let mut first = hosts.found(SessionRole::Plain).await?;
     let mistake = session::pooling_mistake(&mut first, &hosts.current(), settings.pooling).await;
     // An error means that it is closed already.
-    to_end(limited(async { Ok(Connection::close(first).await?) })).await;
+    ignore_result(limited(async { Ok(Connection::close(first).await?) })).await;
     if let Some(why) = mistake.map_err(unavailable)? {
         return Err(StoreError::Refused(why));
     }
@@ -385,7 +385,7 @@ impl Session for PgConnection {
 
     async fn close(self) {
         // An error means that it is closed already.
-        to_end(Connection::close(self)).await;
+        ignore_result(Connection::close(self)).await;
     }
 
     fn executor(&mut self) -> Executor<'_> {
