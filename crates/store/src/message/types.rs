@@ -340,7 +340,7 @@ impl Store {
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         let key = key.clone();
-        alone!(self, people, "message_list_of_event", |db| {
+        alone!(self, operators, "message_list_of_event", |db| {
             let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
         WHERE provider = $1 AND event_id = $2";
             let values = [key.provider.as_str().into(), (&key.event_id).into()];

@@ -255,12 +255,12 @@ impl Source {
             order = "q.state DESC, q.message_id DESC";
         }
         let rest = format!("{conditions} ORDER BY {order} LIMIT ${limit}");
-        rows_sql("people_messages", "", self.table(), &rest) + " ORDER BY m.message_id DESC"
+        rows_sql("operator_messages", "", self.table(), &rest) + " ORDER BY m.message_id DESC"
     }
 
     fn count_sql(&self) -> String {
         let (table, (conditions, _)) = (self.table(), self.conditions());
-        format!("/* people_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {conditions}")
+        format!("/* operator_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {conditions}")
     }
 
     fn bound_sql(&self, is_postgres: bool) -> String {
@@ -276,14 +276,15 @@ impl Source {
             _ => String::new(),
         };
         format!(
-            "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id
+            "/* operator_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id
                  FROM {} WHERE {ends} {more} ORDER BY {order}message_id DESC LIMIT $2) x",
             self.table()
         )
     }
 }
 
-const LANE_LENGTH: &str = "/* people_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
+const LANE_LENGTH: &str =
+    "/* operator_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL LIMIT $3) x";
 const IS_DUE: &str = "state IN ('ready', 'leased')";
 const LANE_DESTINATIONS: &str = "lane IS NOT NULL";
@@ -292,7 +293,7 @@ const LANE_DESTINATIONS: &str = "lane IS NOT NULL";
 /// destinations, however many rows there are.
 fn destinations_sql(conditions: &str) -> String {
     format!(
-        "/* people_destinations */ WITH RECURSIVE d AS (
+        "/* operator_destinations */ WITH RECURSIVE d AS (
              SELECT (SELECT q.destination FROM outbox_queue q WHERE q.{conditions}
                      ORDER BY q.destination LIMIT 1) AS name
              UNION ALL
@@ -357,7 +358,7 @@ impl OperatorQueries {
             return Ok(Page::whole(Vec::new()));
         }
         let installation_id = self.store.installation_id().await?;
-        Ok(alone!(self.store, people, "people_messages", |db| {
+        Ok(alone!(self.store, operators, "operator_messages", |db| {
             page(db, &wanted, before, limit, &installation_id).await
         })?)
     }
@@ -368,7 +369,7 @@ impl OperatorQueries {
         if wanted.is_nothing() {
             return Ok(CountView { counted_n: 0, is_more: false });
         }
-        Ok(alone!(self.store, people, "people_count", |db| {
+        Ok(alone!(self.store, operators, "operator_count", |db| {
             let before = start(db, None, wanted.filter.created_before_ms).await?;
             let (mut counted_n, mut left_n, mut is_more) = (0, COUNT_LOOKED_N, false);
             for source in &wanted.sources(db).await? {
@@ -412,7 +413,8 @@ impl OperatorQueries {
             self.record(vec![self.answer_read(&row.key, message_id, answers_n)], now_ms).await?;
         }
         let decisions =
-            alone!(self.store, people, "people_decisions", |db| message_decisions(db, message_id).await)?;
+            alone!(self.store, operators, "operator_decisions", |db| message_decisions(db, message_id)
+                .await)?;
         Ok(MessageDetail { message: message_view(row), attempts, decisions, policy: None, damaged })
     }
 
@@ -566,7 +568,7 @@ impl Store {
     /// Returns one message; `None` when there is none.
     pub async fn message_get(&self, message_id: MessageId) -> Result<Option<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
-        alone!(self, people, "message_get", |db| {
+        alone!(self, operators, "message_get", |db| {
             let sql = "/* message_get */ SELECT m.* FROM outbox_messages m WHERE m.message_id = $1";
             let row = db.fetch_optional(sql, &[message_id.number().into()]).await?;
             row.map(|row| MessageRow::from_row(&row, &installation_id)).transpose()
@@ -582,7 +584,7 @@ impl Store {
     ) -> Result<Vec<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         let wanted = Wanted::new(filter, &Reach::All, &Reach::All);
-        alone!(self, people, "message_list", |db| {
+        alone!(self, operators, "message_list", |db| {
             let sources = wanted.sources(db).await?;
             let before = before.map_or(i64::MAX, MessageId::number);
             let rows = newest(db, &wanted, &sources, (before, 0), limit).await?;
@@ -597,7 +599,7 @@ impl Store {
 
     async fn attempts_of(&self, message_id: MessageId) -> Result<IntactRows<AttemptView>, StoreError> {
         let (ring, number) = (self.ring.clone(), message_id.number());
-        alone!(self, people, "attempt_list", |db| {
+        alone!(self, operators, "attempt_list", |db| {
             let sql = attempts_sql("attempt_list", "ORDER BY attempt_n DESC LIMIT 100");
             let rows = db.fetch(sql, &[number.into(), number.saturating_add(1).into()]).await?;
             intact("outbox_attempts", "attempt_n", &rows, |row| attempt_view(row, Some(&ring)))
