@@ -16,11 +16,11 @@ const NAMES_N_MAX: usize = 64;
 
 /// Findings about these destinations, as this node sees them.
 pub(crate) fn destinations(views: &[DestinationView]) -> Vec<FindingView> {
-    let found = views.iter().flat_map(standing).collect();
+    let found = views.iter().flat_map(findings).collect();
     or_well(found, || DESTINATIONS.well("none is paused, no breaker is open"))
 }
 
-fn standing(view: &DestinationView) -> Vec<FindingView> {
+fn findings(view: &DestinationView) -> Vec<FindingView> {
     let (mut found, name) = (Vec::new(), &view.name);
     let mut add = |words: String, remedy: String| {
         found.push(DESTINATIONS.warning(words).about(name).cure(remedy));
