@@ -117,9 +117,9 @@ impl Encrypted {
 }
 
 /// The certificate that a new connection gets.
-async fn shown(to: SocketAddr, believed: &[&Authority]) -> Option<CertificateDer<'static>> {
+async fn shown(to: SocketAddr, trusted: &[&Authority]) -> Option<CertificateDer<'static>> {
     let mut roots = rustls::RootCertStore::empty();
-    for authority in believed {
+    for authority in trusted {
         roots.add(authority.0.der().clone()).unwrap();
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

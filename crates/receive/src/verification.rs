@@ -213,7 +213,7 @@ mod tests {
     use crate::provider::Provider;
     use hooklatch_core::config::OnHandlerError;
     use hooklatch_core::types::Clock;
-    use hooklatch_verify::{Believed, BelievedExt, KeySource, Keys, KeysExt, failed_at};
+    use hooklatch_verify::{Authenticated, AuthenticatedExt, KeySource, Keys, KeysExt, failed_at};
 
     #[tokio::test]
     async fn a_large_body_is_verified_beside_what_else_is_served() {
@@ -254,11 +254,11 @@ mod tests {
     }
 
     /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
-    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
         for id in String::from_utf8_lossy(&request.body).split(',') {
             keys.key_text(&request.url, id)?;
         }
-        Ok(Believed::plain(0))
+        Ok(Authenticated::plain(0))
     }
 
     fn request(setting: &str, ids: &str) -> RawRequest {

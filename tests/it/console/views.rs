@@ -70,9 +70,9 @@ async fn received_events_are_charted_and_counted(database: &Database) {
     let (body, header) = stripe("evt_1", now_s());
     let forged = client.post(&url).header("stripe-signature", header).body(format!("{body} ")).send().await;
     assert_eq!(forged.unwrap().status(), 401);
-    let disbelieved = page(&vic, "/").await;
+    let unauthenticated = page(&vic, "/").await;
     in_order(
-        &disbelieved,
+        &unauthenticated,
         &["Needs a person", "href=\"/rejected?provider=stripe\"", "None of its requests was believed"],
     );
     for outcome in ["accepted", "duplicate", "duplicate"] {

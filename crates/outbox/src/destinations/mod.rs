@@ -20,7 +20,7 @@ mod tests;
 use std::time::Duration;
 
 pub(crate) use destination::{Destination, ready};
-pub use kinds::{BareCalls, http_client, http_client_believing};
+pub use kinds::{BareCalls, http_client, http_client_trusting};
 pub use parse::destination as parse_destination;
 
 use crate::policy::CallAnswer;
