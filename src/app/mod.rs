@@ -173,7 +173,7 @@ pub trait AppExt: Sized {
     fn clock(self, clock: Clock) -> Self;
 
     /// Does the same as [`App::router`], without the feature.
-    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>> + Send;
+    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>>;
 }
 
 impl AppExt for App {
@@ -192,7 +192,7 @@ impl AppExt for App {
         Self { clock, ..self }
     }
 
-    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>> + Send {
+    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>> {
         self.mount()
     }
 }
