@@ -29,7 +29,7 @@ const PAGE_LOOKED_N: i64 = 10_000;
 const COUNT_LOOKED_N: i64 = 100_000;
 /// Rows that a page looks at first, for each that it shows: most filters find enough among them.
 const FIRST_LOOKED_N: i64 = 4;
-/// Most destinations that are looked at one by one.
+/// Most destinations that are looked at one by one; where there are as many, the queue is walked instead.
 const DESTINATIONS_N_MAX: i64 = 1_000;
 /// Longest lane that is read as such; longer ones are found by walking.
 const LANE_N_MAX: i64 = 10_000;
@@ -148,8 +148,9 @@ impl Wanted {
     }
 
     async fn open_sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<Source>> {
-        if let Some(lane) = &self.filter.lane {
-            let names = self.names(db, LANE_DESTINATIONS).await?;
+        if let Some(lane) = &self.filter.lane
+            && let Some(names) = self.names(db, LANE_DESTINATIONS).await?
+        {
             let mut is_short = true;
             for name in &names {
                 let values = [name.into(), lane.into(), (LANE_N_MAX + 1).into()];
@@ -160,19 +161,21 @@ impl Wanted {
             }
         }
         if matches!(self.filter.state, Some(MessageState::Held | MessageState::Dead | MessageState::Waiting))
+            && let Some(names) = self.names(db, IS_STUCK).await?
         {
-            let names = self.names(db, IS_STUCK).await?;
             return Ok(names.into_iter().map(Source::Stuck).collect());
         }
         Ok(vec![Source::Queue])
     }
 
-    /// The destinations that may be shown, or those of an index.
-    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
-        match &self.destinations {
-            Some(names) => Ok(names.clone()),
-            None => names(db, conditions).await,
-        }
+    /// The destinations that may be shown, or those of an index; `None` where there may be more than are looked at.
+    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Option<Vec<String>>> {
+        let Some(names) = &self.destinations else {
+            let found = names(db, conditions).await?;
+            let is_whole = i64::try_from(found.len()).is_ok_and(|found_n| found_n < DESTINATIONS_N_MAX);
+            return Ok(is_whole.then_some(found));
+        };
+        Ok(Some(names.clone()))
     }
 
     /// The values of a source's statement: all that is wanted, then these.
