@@ -313,6 +313,7 @@ impl NotTaken {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -324,8 +325,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn spans_in_the_post_when_the_time_after_the_stop_ends_are_counted_as_dropped() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let endpoint = format!("endpoint = \"http://{}\"", silent.local_addr().expect("an address"));
-        let config: TracingConfig = toml::from_str(&endpoint).expect("a configuration");
+        let config = TracingConfig {
+            endpoint: Some(format!("http://{}", silent.local_addr().expect("an address"))),
+            ratio: 1.0,
+            headers: BTreeMap::new(),
+            ca: None,
+            service_name: "s".to_owned(),
+            timeout_ms: 60_000,
+            queue_n_max: 1,
+            propagate: false,
+            inbound: InboundTraces::Ignore,
+        };
         let (installation_id, clock) = (Uuid::nil(), Clock::system());
         let options =
             TraceOptions { config: &config, installation_id: &installation_id, node: "n", clock: &clock };
