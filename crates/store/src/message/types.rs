@@ -52,6 +52,28 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
+    /// A message that forwards the event's own bytes to `destination`, and is named after it. The beginning of those
+    /// that tests make.
+    pub fn forward(message_id: MessageId, event: EventKey, destination: &str) -> Self {
+        Self {
+            message_id,
+            shard: event.shard(),
+            event: Arc::new(event),
+            generation: 0,
+            effect_name: destination.to_owned(),
+            destination: destination.to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: None,
+            body_bytes_n: 0,
+            lane: None,
+            created_at_ms: 0,
+            lease: None,
+            unknown_since_ms: None,
+        }
+    }
+
     /// True when it is a POST of the event's own bytes to the destination's own address, so that nothing has
     /// to be kept of what it says.
     pub(crate) fn is_forward(&self) -> bool {
