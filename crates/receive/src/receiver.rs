@@ -333,8 +333,8 @@ impl Receiver {
         let trace = self.traces.request(&request.headers);
         if let Some(reply) = provider.handshake(&request) {
             self.answered_a_handshake(entry);
-            if let Some(secret) = &reply.taught {
-                self.notes.taught(provider.name(), secret, request.received_at_ms);
+            if let Some(secret) = &reply.pairing_secret {
+                self.notes.paired(provider.name(), secret, request.received_at_ms);
             }
             return Ok(SenderAnswer::to_handshake(reply));
         }

@@ -163,7 +163,7 @@ fn completions_and_manual_pages_have_every_command() {
         "sign",
         "statistics",
         "tail",
-        "taught",
+        "pairing",
         "test-event",
         "tokens",
         "vectors",

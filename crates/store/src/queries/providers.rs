@@ -13,7 +13,7 @@ use crate::db::{DbResult, Executor, Row};
 use crate::event::event_state;
 use crate::rejection::{SecretUse, secret_use_list};
 use hooklatch_contract::{
-    LastEventView, Page, PauseView, RejectedGroup, RejectedView, TaughtView, TestEventView, WaitingCount,
+    LastEventView, Page, PairingView, PauseView, RejectedGroup, RejectedView, TestEventView, WaitingCount,
 };
 use hooklatch_core::figures::plural;
 use hooklatch_core::types::{EventKey, EventState, Name, Role, UnixMs};
@@ -35,7 +35,7 @@ const BY_NUMBER: &str =
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
 const PAUSES: &str = "/* operator_pauses */ SELECT provider AS name, actor, reason, paused_at_ms, until_ms
     FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
-const TAUGHT: &str = "/* operator_providers */ SELECT provider, taught_at_ms FROM taught_secrets";
+const PAIRINGS: &str = "/* operator_providers */ SELECT provider, paired_at_ms FROM pairing_secrets";
 /// At most 100 rows of each provider are kept, so all of them are read.
 const GROUPS: &str =
     "/* operator_rejected_groups */ SELECT provider, reason, client, COUNT(*) AS requests_n, \
@@ -93,7 +93,7 @@ pub struct ProviderStatus {
     /// Which of its secrets matched, and when.
     pub uses: Vec<SecretUse>,
     /// Time when its sender sent a secret in a pairing that no operator has read yet.
-    pub taught_at_ms: Option<UnixMs>,
+    pub paired_at_ms: Option<UnixMs>,
     /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
 }
@@ -124,10 +124,10 @@ impl OperatorQueries {
         Ok(snapshot!(self.store, "operator_providers", |db| {
             let waiting = waiting(db).await?;
             let uses = secret_use_list(db).await?;
-            let rows = db.fetch(TAUGHT, &[]).await?;
-            let taught = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
-            let taught = intact("taught_secrets", "provider", &rows, taught)?.rows;
-            let mut taught: BTreeMap<String, UnixMs> = taught.into_iter().collect();
+            let rows = db.fetch(PAIRINGS, &[]).await?;
+            let pairing = |row: &Row| Ok((row.text("provider")?, row.int("paired_at_ms")?));
+            let pairing = intact("pairing_secrets", "provider", &rows, pairing)?.rows;
+            let mut pairing: BTreeMap<String, UnixMs> = pairing.into_iter().collect();
             let mut pauses = pauses(db, PAUSES).await?;
             let mut last = last_events(db, &names).await?;
             let status = |name: &Name| ProviderStatus {
@@ -138,7 +138,7 @@ impl OperatorQueries {
                     .map(|it| it.1.clone())
                     .collect(),
                 uses: uses.iter().filter(|one| one.provider == name.as_str()).cloned().collect(),
-                taught_at_ms: taught.remove(name.as_str()),
+                paired_at_ms: pairing.remove(name.as_str()),
                 pause: pauses.remove(name.as_str()),
             };
             let statuses: Vec<_> = names.iter().map(status).collect();
@@ -163,18 +163,19 @@ impl OperatorQueries {
         &self,
         provider: &Name,
         now_ms: UnixMs,
-    ) -> Result<TaughtView, OperatorError> {
+    ) -> Result<PairingView, OperatorError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
         let name = provider.to_string();
-        let entry = self.entry("taught_read", "the secret that its sender taught").on_provider(&name);
-        together!(self.store, deciding, "operator_taught", |db| {
-            let sql = "/* operator_taught */ DELETE FROM taught_secrets WHERE provider = $1
-                RETURNING provider, secret, taught_at_ms";
+        let entry =
+            self.entry("pairing_read", "the secret that its sender sent for pairing").on_provider(&name);
+        together!(self.store, deciding, "operator_pairing", |db| {
+            let sql = "/* operator_pairing */ DELETE FROM pairing_secrets WHERE provider = $1
+                RETURNING provider, secret, paired_at_ms";
             let Some(row) = db.fetch_optional(sql, &[name.into()]).await? else { return Ok(None) };
             append(db, now_ms, &[entry]).await?;
             let (provider, secret) = (row.text("provider")?, row.text("secret")?);
-            Ok(Some(TaughtView { provider, secret, taught_at_ms: row.int("taught_at_ms")? }))
+            Ok(Some(PairingView { provider, secret, paired_at_ms: row.int("paired_at_ms")? }))
         })?
         .ok_or(OperatorError::NotFound)
     }

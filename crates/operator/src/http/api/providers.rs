@@ -18,11 +18,11 @@ use hooklatch_core::types::{Name, UnixMs};
 use hooklatch_store::{DestinationStatus, ProviderStatus};
 
 /// The secret that a sender sent during pairing, to operators alone, and once.
-pub(super) async fn show_taught(caller: Caller, Path(name): Path<String>) -> Answer {
+pub(super) async fn show_pairing(caller: Caller, Path(name): Path<String>) -> Answer {
     let (name, people) = (path_name(&name)?, &caller.people);
-    let taught = people.take_pairing_secret(&name, caller.now_ms()).await?;
-    info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
-    Ok(no_store(view_reply(StatusCode::OK, &taught)))
+    let pairing = people.take_pairing_secret(&name, caller.now_ms()).await?;
+    info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender sent for pairing");
+    Ok(no_store(view_reply(StatusCode::OK, &pairing)))
 }
 
 pub(super) async fn list_providers(caller: Caller) -> Answer {
@@ -72,7 +72,7 @@ fn provider_view(facts: &ProviderFacts, status: ProviderStatus, now_ms: UnixMs) 
         horizon_h: facts.horizon_h,
         is_unverified: facts.is_unverified,
         is_pairing: facts.is_pairing,
-        taught_at_ms: status.taught_at_ms,
+        paired_at_ms: status.paired_at_ms,
         ids_days: facts.ids_days,
         samples: facts.samples.clone(),
         sender: facts.sender.clone(),
