@@ -237,8 +237,8 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     assert!(!one.contains("/explain?provider=stripe") && !one.contains(SECRET), "{one}");
     assert!(page(&ops, "/senders/stripe").await.contains("/explain?provider=stripe"));
     assert!(page(&vic, "/senders/pairing").await.contains("It is pairing"));
-    let pairing = json!({ "verification_token": "secret_0123456789" }).to_string();
-    let sent = client().post(server.url("/webhooks/pairing")).body(pairing).send().await.unwrap();
+    let secret = json!({ "verification_token": "secret_0123456789" }).to_string();
+    let sent = client().post(server.url("/webhooks/pairing")).body(secret).send().await.unwrap();
     assert_eq!(sent.status(), 200);
     until(
         "the secret is kept",
