@@ -115,12 +115,12 @@ pub mod kind {
         //! use hooklatch::kind::prelude::*;
         //!
         //! /// The hex digest of the body stands in one header.
-        //! fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+        //! fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
         //!     let given = deciding_header(&request.headers, "acme-signature")?;
         //!     let given = decode_hex(given).ok_or_else(|| VerifyError::malformed("acme-signature", "it is not hexadecimal"))?;
         //!     let is_of = |secret: &str| same(&hmac(Hash::Sha256, secret.as_bytes(), &[&request.body]), &given);
         //!     let secret_n = keys.secrets().position(is_of).ok_or_else(|| VerifyError::mismatch(keys))?;
-        //!     Ok(Believed::of(secret_n, &[&request.body]))
+        //!     Ok(Authenticated::of(secret_n, &[&request.body]))
         //! }
         //!
         //! fn acme(spec: &str) -> Provider {
@@ -137,7 +137,7 @@ pub mod kind {
 
         #[doc(inline)]
         pub use hooklatch_receive::kind::prelude::{
-            Believed, Hash, Keys, RawRequest, TimeUnit, VerifyError, check_timestamp, deciding_header,
+            Authenticated, Hash, Keys, RawRequest, TimeUnit, VerifyError, check_timestamp, deciding_header,
             decode_base64, decode_hex, digest, hmac, same,
         };
 

@@ -57,6 +57,8 @@ use hooklatch_receive::handler::{Event, RawEvent};
 use hooklatch_receive::provider::{Kind, Provider, filled_sample};
 use hooklatch_verify::{DevKeys, SignAt};
 
+#[doc(hidden)]
+pub use crate::app::AppExt;
 pub use crate::app::Trial;
 
 /// The kind's sample of this type as a handler receives it: signed, verified and parsed as a request would be. Change

@@ -166,8 +166,8 @@ pub fn handshakes(data: &[u8]) {
     if at % 2 == 1 {
         body = format!("bt_signature={}&bt_payload={escaped}", said.replace('|', "%7C")).into_bytes();
     }
-    let is_believed = provider.verify(request(&signature, &body, provider.url())).is_ok();
-    assert!(!is_believed, "{} believed what it signed for a stranger: {}", spec.kind, reply.body);
+    let is_authenticated = provider.verify(request(&signature, &body, provider.url())).is_ok();
+    assert!(!is_authenticated, "{} believed what it signed for a stranger: {}", spec.kind, reply.body);
 }
 
 /// A signed request, changed: believed only while what is signed is as it was.

@@ -528,10 +528,10 @@ CREATE TABLE activity (
 );
 
 -- A secret received during pairing: the newest of each provider, until it was shown once.
-CREATE TABLE taught_secrets (
+CREATE TABLE pairing_secrets (
     provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     secret       TEXT COLLATE "C" NOT NULL,
-    taught_at_ms BIGINT NOT NULL
+    paired_at_ms BIGINT NOT NULL
 );
 
 -- Keys fetched from senders' hosts that verified a request, kept over restarts. At most 32 of

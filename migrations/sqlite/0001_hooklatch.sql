@@ -516,10 +516,10 @@ CREATE TABLE activity (
 ) STRICT, WITHOUT ROWID;
 
 -- A secret received during pairing: the newest of each provider, until it was shown once.
-CREATE TABLE taught_secrets (
+CREATE TABLE pairing_secrets (
     provider     TEXT    NOT NULL PRIMARY KEY,
     secret       TEXT    NOT NULL,
-    taught_at_ms INTEGER NOT NULL
+    paired_at_ms INTEGER NOT NULL
 ) STRICT;
 
 -- Keys fetched from senders' hosts that verified a request, kept over restarts. At most 32 of

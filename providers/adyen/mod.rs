@@ -75,7 +75,7 @@ const HEADER: &str = "hmacsignature";
 const PLACE: &str = "additionalData.hmacSignature";
 
 /// Newer notifications sign the whole body in a header; standard ones every item. One bad item refuses all.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if request.headers.contains_key(HEADER) {
         return whole(request, keys);
     }
@@ -93,11 +93,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         texts.push(content);
     }
     let secret_n = oldest.ok_or_else(|| malformed("the body has no item"))?;
-    Ok(Believed::each(secret_n, &texts))
+    Ok(Authenticated::each(secret_n, &texts))
 }
 
 /// A body that is no object would be the text of an item's eight fields, with their signature in the header.
-fn whole(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn whole(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let is_object = request.body.trim_ascii_start().starts_with(b"{") && Json::parse(&request.body).is_some();
     if !is_object {
         return Err(VerifyError::malformed("body", "it is no JSON object"));
@@ -105,7 +105,7 @@ fn whole(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = decoded(HEADER, deciding_header(&request.headers, HEADER)?)?;
     let matched = keys.mac_matches(&[&request.body], &signature);
     let secret_n = matched.ok_or(VerifyError::Mismatch { keys_n: keys.len() })?;
-    Ok(Believed::of(secret_n, &[&request.body]))
+    Ok(Authenticated::of(secret_n, &[&request.body]))
 }
 
 /// Writes each item's signature into it; a body without items is signed in the header.

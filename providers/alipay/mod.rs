@@ -25,13 +25,13 @@ const NAMING: [&str; 4] = ["notify_id", "notify_type", "trade_status", "msg_meth
 /// The fields that decide what it is worth.
 const DECIDING: [&str; 5] = ["app_id", "seller_id", "out_trade_no", "trade_no", "total_amount"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if request.headers.contains_key("signature") { global(request, keys) } else { notify(request, keys) }
 }
 
 /// All fields but `sign`, sorted, decoded, without empty ones. Only RSA2 is taken, whatever `sign_type` says;
 /// some products sign `sign_type` as well.
-fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn notify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     // A form whose first name and last one make JSON of it would be signed as the one and read as the other.
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(VerifyError::malformed("body", "it is no form, and JSON is signed in a header"));
@@ -51,12 +51,13 @@ fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let without: Vec<_> = pairs.iter().filter(|(name, _)| name != b"sign_type").cloned().collect();
     let signed = |pairs: &[_]| {
         let text = joined(pairs);
-        matches_any(keys, &text, &sign).map(|key_n| Believed::of(key_n, &[&text]))
+        matches_any(keys, &text, &sign).map(|key_n| Authenticated::of(key_n, &[&text]))
     };
-    let believed = signed(&without).or_else(|| signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))?;
+    let authenticated =
+        signed(&without).or_else(|| signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))?;
     let app = pairs.iter().find(|(name, _)| name == b"app_id");
     keys.check_account(APPS, app.and_then(|(_, value)| std::str::from_utf8(value).ok()))?;
-    Ok(believed)
+    Ok(authenticated)
 }
 
 /// The body as it is, where its fields can be cut in one way only. A form that could be another one is kept as no payment,
@@ -101,7 +102,7 @@ fn joined(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     texts.join(&b'&')
 }
 
-fn global(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn global(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     const NAME: &str = "signature";
     let value = deciding_header(&request.headers, NAME)?;
     let part =
@@ -124,12 +125,12 @@ fn global(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signed = |path: &str| {
         let head = format!("{} {path}\n{client}.{time}.", request.method);
         let text = [head.as_bytes(), &request.body].concat();
-        matches_any(keys, &text, &signature).map(|key_n| Believed::of(key_n, &[&text]).at(time))
+        matches_any(keys, &text, &signature).map(|key_n| Authenticated::of(key_n, &[&text]).at(time))
     };
-    let believed = whole.as_deref().and_then(signed).or_else(|| signed(path));
-    let believed = believed.ok_or_else(|| VerifyError::mismatch(keys))?;
+    let authenticated = whole.as_deref().and_then(signed).or_else(|| signed(path));
+    let authenticated = authenticated.ok_or_else(|| VerifyError::mismatch(keys))?;
     keys.check_account(APPS, Some(client))?;
-    Ok(believed)
+    Ok(authenticated)
 }
 
 /// A header of letters, digits and these: what joins it to the next part of the signed text, or begins the body, is

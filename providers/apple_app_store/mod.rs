@@ -36,7 +36,7 @@ const NESTED: [&str; 3] =
 /// What a notification is about: one of these.
 const SUBJECTS: [&str; 4] = ["data", "summary", "externalPurchaseToken", "appData"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let text = json_text(&request.body, SIGNED)
         .map_err(|_| VerifyError::malformed(SIGNED, "the body has no such text"))?;
     let claims = Reader::new(keys).claims(&text)?;
@@ -44,7 +44,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     is_ours(keys, &json)?;
     let signed_at = json.text("/signedDate").unwrap_or_default();
     check_timestamp(keys, TimeUnit::Ms, "signedDate", &signed_at, request.received_at_ms)?;
-    Ok(Believed::of(0, &[&claims]).at(signed_at))
+    Ok(Authenticated::of(0, &[&claims]).at(signed_at))
 }
 
 /// Reads JWS of one message: whose chain is known already is not asked for again.

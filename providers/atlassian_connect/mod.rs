@@ -17,7 +17,7 @@ const NAME: &str = "authorization";
 /// How far clocks may be apart. Seconds.
 const LEEWAY_S: i64 = 30;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let token = if request.headers.contains_key(NAME) {
         let value = deciding_header(&request.headers, NAME)?;
         let (word, token) = value.split_once(' ').unwrap_or_default();
@@ -44,7 +44,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let qsh = json_text(claims, "/qsh").map_err(|_| missing("qsh is missing"))?;
     if same(query_hash(request.method.as_str(), &request.url, keys).as_bytes(), qsh.as_bytes()) {
         // The token is the same for all requests to this URL within a second: it names no event.
-        Ok(Believed::plain(secret_n))
+        Ok(Authenticated::plain(secret_n))
     } else {
         Err(VerifyError::malformed("claims", "qsh is of another request"))
     }

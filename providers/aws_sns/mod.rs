@@ -27,7 +27,7 @@ const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp",
 const CONFIRMATION: [&str; 7] =
     ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let body = Json::parse(&request.body).ok_or_else(|| malformed("body", "it is not JSON"))?;
     let field = |name: &str| body.text(&format!("/{name}"));
@@ -57,7 +57,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = signature.ok_or_else(|| malformed("Signature", "it is not base64"))?;
     let key = keys.public_key("public_keys", &url)?;
     if key.verifies(scheme, content.as_bytes(), &signature) {
-        Ok(Believed::of(0, &[content.as_bytes()]))
+        Ok(Authenticated::of(0, &[content.as_bytes()]))
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -17,14 +17,14 @@ const NAME: &str = "x-webhook-token";
 const QUERY: &str = "token";
 
 /// The header decides where it is there.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let token = match deciding_header(&request.headers, NAME) {
         Err(VerifyError::HeaderMissing(name)) => {
             query_value(&request.url, QUERY).ok_or(VerifyError::HeaderMissing(name))?
         }
         token => token?.to_owned(),
     };
-    keys.token_matches(token.as_bytes()).map(Believed::plain).ok_or_else(|| VerifyError::mismatch(keys))
+    keys.token_matches(token.as_bytes()).map(Authenticated::plain).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -35,7 +35,7 @@ fn is_number(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signature = form.text(NAME).and_then(decode_hex);
     let signature =
@@ -46,7 +46,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let matched = |with_extra| {
         let content = content(&form, with_extra);
         let secret_n = keys.mac_matches(&[&content], &signature)?;
-        Some(Believed::of(secret_n, &[&content]))
+        Some(Authenticated::of(secret_n, &[&content]))
     };
     matched(true).or_else(|| matched(false)).ok_or_else(|| VerifyError::mismatch(keys))
 }

@@ -16,7 +16,7 @@ const HEADERS: [(&str, &str); 2] =
     [("primary", "box-signature-primary"), ("secondary", "box-signature-secondary")];
 const TIME: &str = "box-delivery-timestamp";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let headers = &request.headers;
     for (name, want) in [("box-signature-version", "1"), ("box-signature-algorithm", "HmacSHA256")] {
         if deciding_header(headers, name)? != want {
@@ -36,7 +36,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let secret_n = HEADERS.iter().position(|one| is_signed(one).is_some());
     let secret_n = secret_n.ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&request.body, time.as_bytes()]).at(time))
+    Ok(Authenticated::of(secret_n, &[&request.body, time.as_bytes()]).at(time))
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

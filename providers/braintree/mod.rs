@@ -24,7 +24,7 @@ const SIGNATURES_N_MAX: usize = 16;
 const CHALLENGE_LENGTHS: std::ops::RangeInclusive<usize> = 20..=32;
 
 /// The form is these two fields and nothing else, so that no other body can be made of a signed one.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let field = |name| {
         let text = form.one(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -54,7 +54,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let macs = [&[payload.as_bytes()][..], &[payload.as_bytes(), b"\n"]]
         .map(|content| hmac(Hash::Sha1, &key, content));
     let is_signed = given.iter().any(|given| macs.iter().any(|mac| same(mac, given)));
-    if is_signed { Ok(Believed::of(0, &[payload.as_bytes()])) } else { Err(VerifyError::mismatch(keys)) }
+    if is_signed { Ok(Authenticated::of(0, &[payload.as_bytes()])) } else { Err(VerifyError::mismatch(keys)) }
 }
 
 fn is_challenge(text: &str) -> bool {

@@ -18,7 +18,7 @@ const NAME: &str = "x-webhook-signature";
 const KEYS: &str = "public_keys";
 
 /// `t=<ms>,v0=<base64>`. RSA-SHA256 signs the SHA-256 of `t.body`, and so hashes twice.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed(NAME, why);
     let value = deciding_header(&request.headers, NAME)?;
     let (time, signature) = value
@@ -33,7 +33,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         let key = PublicKey::parse(setting.value.reveal());
         key.is_some_and(|key| key.verifies(PublicScheme::RsaSha256, &message, &signature))
     });
-    if is_signed { Ok(Believed::of(0, &parts).at(time)) } else { Err(VerifyError::mismatch(keys)) }
+    if is_signed { Ok(Authenticated::of(0, &parts).at(time)) } else { Err(VerifyError::mismatch(keys)) }
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

@@ -17,7 +17,7 @@ const NAMES: &str = "x-contentful-signed-headers";
 const NAMES_N_MAX: usize = 64;
 const TIME: &str = "x-contentful-timestamp";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let headers = &request.headers;
     let signature = decode_hex(deciding_header(headers, SIGNATURE)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;
@@ -40,7 +40,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let head = head(request.method.as_str(), &request.url, pairs);
     let parts: [&[u8]; 2] = [head.as_bytes(), &request.body];
     let secret_n = keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &parts).at(time))
+    Ok(Authenticated::of(secret_n, &parts).at(time))
 }
 
 fn head(method: &str, url: &str, mut pairs: Vec<String>) -> String {

@@ -20,7 +20,7 @@ const SIGNED: &str = "signed";
 /// The member that is signed alone, or with all around it.
 const PAYLOAD: &str = "/payload";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let text = deciding_header(&request.headers, SIGNATURE)?.trim_matches('"');
     let mut parts = text.split(';').map(str::trim);
     let labels = ["t=", "keyId=", "sig="].map(|label| parts.next()?.strip_prefix(label));
@@ -43,7 +43,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         .ok_or_else(|| VerifyError::malformed(PAYLOAD, "the body has no payload, or two"))?;
     let parts: [&[u8]; 3] = [time.as_bytes(), b".", signed];
     if let Some(secret_n) = keys.mac_matches(&parts, &signature) {
-        return Ok(Believed::of(secret_n, &parts).at(time));
+        return Ok(Authenticated::of(secret_n, &parts).at(time));
     }
     Err(VerifyError::mismatch(keys))
 }

@@ -15,17 +15,17 @@ pub(super) fn provider() -> Provider {
 const JWS: &str = "fireblocks-webhook-signature";
 const OLDER: &str = "fireblocks-signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    let believed = || Believed::of(0, &[&request.body]);
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
+    let authenticated = || Authenticated::of(0, &[&request.body]);
     if request.headers.contains_key(JWS) || !request.headers.contains_key(OLDER) {
-        return by_jws(request, keys).map(|()| believed());
+        return by_jws(request, keys).map(|()| authenticated());
     }
     let signature = decode_base64(deciding_header(&request.headers, OLDER)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(OLDER, "it is not base64"))?;
     let key = PublicKey::parse(keys.setting("public_key")?);
     let key = key.ok_or_else(|| VerifyError::NoKey("setting `public_key` cannot be read".to_owned()))?;
     if key.verifies(PublicScheme::RsaSha512, &request.body, &signature) {
-        Ok(believed())
+        Ok(authenticated())
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -16,14 +16,14 @@ const KEY: &str = "idempotency-key";
 const CERTIFICATE: &str = "hooklatch-client-certificate";
 
 /// The id of what is believed is the key. Where there is none that can be used, there is no id: the receiver says why.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    let believed = match keys.setting("auth")? {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
+    let authenticated = match keys.setting("auth")? {
         "hmac" => {
-            let believed = standard_webhooks(request, keys, "webhook-")?;
+            let authenticated = standard_webhooks(request, keys, "webhook-")?;
             let id = deciding_header(&request.headers, "webhook-id")?;
             let key = IdempotencyKey::of_header(id.as_bytes());
             let key = key.map_err(|_| VerifyError::malformed("webhook-id", "it is no key"))?;
-            return Ok(believed.id(key.as_str()));
+            return Ok(authenticated.id(key.as_str()));
         }
         "mtls" => {
             let shown = decode_hex(deciding_header(&request.headers, CERTIFICATE)?).unwrap_or_default();
@@ -34,19 +34,21 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
             if !matched || shown.len() != 32 {
                 return Err(VerifyError::mismatch(keys));
             }
-            Believed::plain(0)
+            Authenticated::plain(0)
         }
         _ => {
             let token = deciding_header(&request.headers, "authorization")?;
             let token = token.strip_prefix("Bearer ").or(token.strip_prefix("bearer "));
             let token =
                 token.ok_or_else(|| VerifyError::malformed("authorization", "it is no bearer token"))?;
-            Believed::plain(keys.token_matches(token.as_bytes()).ok_or_else(|| VerifyError::mismatch(keys))?)
+            Authenticated::plain(
+                keys.token_matches(token.as_bytes()).ok_or_else(|| VerifyError::mismatch(keys))?,
+            )
         }
     };
     Ok(match IdempotencyKey::of_headers(&request.headers) {
-        Ok(key) => believed.id(key.as_str()),
-        Err(_) => believed,
+        Ok(key) => authenticated.id(key.as_str()),
+        Err(_) => authenticated,
     })
 }
 

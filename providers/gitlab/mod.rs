@@ -20,13 +20,13 @@ const SIGNING: &str = "whsec_";
 
 /// A request without a signature is refused once a signing token is configured: otherwise the holder of
 /// a token could leave the signature out.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if keys.secrets().any(|secret| secret.starts_with(SIGNING)) {
         return standard_webhooks(request, keys, "webhook-");
     }
     let token = deciding_header(&request.headers, TOKEN)?;
     let matched = keys.token_matches(token.as_bytes());
-    matched.map(Believed::plain).ok_or_else(|| VerifyError::mismatch(keys))
+    matched.map(Authenticated::plain).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

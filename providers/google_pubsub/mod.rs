@@ -18,7 +18,7 @@ const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"
 
 /// The audience alone would not do: anybody with a Google account can have a token for any audience. The token covers
 /// nothing of the message, and one serves for an hour of them.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let (word, token) = deciding_header(&request.headers, NAME)?.split_once(' ').unwrap_or_default();
     let jws = Jws::parse(token).filter(|_| word.eq_ignore_ascii_case("bearer"));
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is not `Bearer` and a compact JWS"))?;
@@ -40,7 +40,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(wrong("it is of another service account"));
     }
     check_times(claims, request.received_at_ms.div_euclid(1_000))?;
-    Ok(Believed::plain(0))
+    Ok(Authenticated::plain(0))
 }
 
 fn check_times(claims: &[u8], now_s: i64) -> Result<(), VerifyError> {

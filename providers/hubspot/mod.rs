@@ -36,7 +36,7 @@ const DECODED: [(&str, &str); 12] = [
 ];
 
 /// All versions are sent together: with a v3 signature nothing else is looked at.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let headers = &request.headers;
     if !headers.contains_key(V3) {
         return verify_old(request, keys);
@@ -49,11 +49,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let parts: [&[u8]; 4] =
         [request.method.as_str().as_bytes(), url.as_bytes(), &request.body, time.as_bytes()];
     let secret_n = keys.mac_matches(&parts, &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &parts).at(time))
+    Ok(Authenticated::of(secret_n, &parts).at(time))
 }
 
 /// v1 and v2 cover no time, and are digests open to length extension: an extended body is not JSON.
-fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if keys.settings().text(REQUIRE) != Some(ANY) {
         return Err(VerifyError::malformed(
             V3,
@@ -79,7 +79,7 @@ fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError
             "it is no JSON, and an old signature can be made to cover such",
         ));
     }
-    Ok(Believed::of(secret_n, &parts))
+    Ok(Authenticated::of(secret_n, &parts))
 }
 
 fn decoded(url: &str) -> String {

@@ -43,7 +43,7 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = deciding_header(&request.headers, SIGNATURE)?;
     let signature =
         decode_hex(signature).ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is not hexadecimal"))?;
@@ -56,7 +56,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let secret_n = matches.ok_or_else(|| VerifyError::mismatch(keys))?;
     let signed: Vec<&[u8]> = fields.signed.iter().map(String::as_bytes).collect();
-    Ok(Believed::of(secret_n, &signed))
+    Ok(Authenticated::of(secret_n, &signed))
 }
 
 /// The signed fields of a notification, in their order.

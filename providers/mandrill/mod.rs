@@ -26,14 +26,14 @@ fn signed_text(url: &str, body: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let given = deciding_header(&request.headers, HEADER)?;
     let given = decode_base64(given).ok_or_else(|| VerifyError::malformed(HEADER, "it is not base64"))?;
     let text = signed_text(&request.url, &request.body)
         .ok_or_else(|| VerifyError::malformed("body", "it is no form of the one field `mandrill_events`"))?;
     let is_of = |secret: &str| same(&hmac(Hash::Sha1, secret.as_bytes(), &[&text]), &given);
     let secret_n = keys.secrets().position(is_of).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&text]))
+    Ok(Authenticated::of(secret_n, &[&text]))
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

@@ -14,7 +14,7 @@ pub(super) fn provider() -> Provider {
 const BASIC: &str = "authorization";
 const SIGNATURE: &str = "x-marqeta-signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let given = deciding_header(&request.headers, BASIC)?;
     let (word, given) = given.split_once(' ').unwrap_or_default();
     if !word.eq_ignore_ascii_case("basic") {
@@ -24,7 +24,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(VerifyError::mismatch(keys));
     }
     if keys.secrets().next().is_none() {
-        return Ok(Believed::plain(0));
+        return Ok(Authenticated::plain(0));
     }
     let text = deciding_header(&request.headers, SIGNATURE)?;
     let signature = decode_hex(text).or_else(|| decode_base64(text));
@@ -34,7 +34,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let hash = if signature.len() == 20 { Hash::Sha1 } else { Hash::Sha256 };
     let is_signed = |secret: &str| same(&hmac(hash, secret.as_bytes(), &[&request.body]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&request.body]))
+    Ok(Authenticated::of(secret_n, &[&request.body]))
 }
 
 fn credentials(keys: &Keys) -> Result<String, VerifyError> {

@@ -18,7 +18,7 @@ const REQUEST: &str = "x-request-id";
 /// Of the URL: what the notice is about.
 const ID: &str = "data.id";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let part = |label: &str| {
         let mut parts =
@@ -41,17 +41,17 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let matched = |id: Option<&str>| {
         let manifest = manifest(id, request_id, time);
         let secret_n = keys.mac_matches(&[&manifest], &signature)?;
-        Some(Believed::of(secret_n, &[manifest.as_bytes()]).at(time))
+        Some(Authenticated::of(secret_n, &[manifest.as_bytes()]).at(time))
     };
-    let believed = matched(lower.as_deref()).or_else(|| matched(id.as_deref()));
-    let believed = believed.ok_or_else(|| VerifyError::mismatch(keys))?;
+    let authenticated = matched(lower.as_deref()).or_else(|| matched(id.as_deref()));
+    let authenticated = authenticated.ok_or_else(|| VerifyError::mismatch(keys))?;
     // The URL's id is signed and the body is not.
     let body_id = json_text(&request.body, "/data/id").ok();
     match (lower, body_id) {
         (Some(signed), Some(body_id)) if body_id.to_lowercase() != signed => {
             Err(VerifyError::malformed(ID, "the body is about another one than the URL"))
         }
-        _ => Ok(believed),
+        _ => Ok(authenticated),
     }
 }
 

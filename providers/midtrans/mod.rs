@@ -36,11 +36,11 @@ const STATUSES: [&str; 12] = [
     "settlement",
 ];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if request.headers.contains_key(SNAP) { snap(request, keys) } else { classic(request, keys) }
 }
 
-fn classic(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn classic(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed(PLACE, why);
     let body = Json::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let signature = body.text(PLACE).ok().as_deref().and_then(decode_hex);
@@ -51,7 +51,7 @@ fn classic(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
     let status = body.text_or_empty(STATUS).unwrap_or_default();
     let step = if STATUSES.contains(&status.as_str()) { status.as_str() } else { "" };
-    Ok(Believed::of(secret_n, &[text.as_bytes(), b"|", step.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[text.as_bytes(), b"|", step.as_bytes()]))
 }
 
 /// What is signed: order, code and amount, with nothing between them. Code and amount are held to their forms, or a
@@ -88,7 +88,7 @@ fn agree(code: &str, status: &str) -> bool {
 }
 
 /// The body without its white space is what is hashed.
-fn snap(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn snap(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, SNAP)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(SNAP, "it is not base64"))?;
     let time = deciding_header(&request.headers, "x-timestamp")?;
@@ -99,7 +99,7 @@ fn snap(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let key =
         key.ok_or_else(|| VerifyError::NoKey("setting `public_key_pem` is no public key".to_owned()))?;
     if key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
-        Ok(Believed::of(0, &[message.as_bytes()]).at(time))
+        Ok(Authenticated::of(0, &[message.as_bytes()]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -15,7 +15,7 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "x-webhook-signature";
 
 /// The claims hold nothing but the body's digest, so the body is what was signed.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     let mut secrets = keys.secrets().enumerate();
@@ -24,7 +24,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let text = |pointer| json_text(claims, pointer).unwrap_or_default();
     let hash = decode_hex(&text("/sha256")).unwrap_or_default();
     if text("/iss") == "netlify" && same(&digest(Hash::Sha256, &[&request.body]), &hash) {
-        Ok(Believed::of(secret_n, &[&request.body]))
+        Ok(Authenticated::of(secret_n, &[&request.body]))
     } else {
         Err(VerifyError::malformed("claims", "they are of another issuer or body"))
     }

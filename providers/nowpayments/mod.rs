@@ -15,14 +15,14 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "x-nowpayments-sig";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let sorted =
         sorted_json(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha512, secret.as_bytes(), &[&sorted]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&sorted]))
+    Ok(Authenticated::of(secret_n, &[&sorted]))
 }
 
 /// What is signed, which is what counts: the body may be written in many ways that are signed alike.

@@ -61,7 +61,7 @@ fn is_text(text: &str) -> bool {
     !text.contains('\0')
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(VerifyError::malformed("body", "it is JSON, and would be read as such"));
     }
@@ -78,7 +78,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     // of the other one.
     let is_known = form.text(STATUS).is_some_and(|status| STATES.contains(&status));
     let mark: &[u8] = if is_known { b"" } else { b"unconfirmed|" };
-    Ok(Believed::of(secret_n, &[mark, text.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[mark, text.as_bytes()]))
 }
 
 /// What is signed behind the secret, or the name of the field that is wrong.

@@ -13,7 +13,7 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "p_signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(VerifyError::malformed("body", "it is JSON, and would be read as such"));
     }
@@ -32,7 +32,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     };
     let mut known = keys.settings().all("public_key_pem");
     let key_n = known.position(|setting| is_signed(setting.value.reveal()));
-    key_n.map(|key_n| Believed::of(key_n, &[&message])).ok_or_else(|| VerifyError::mismatch(keys))
+    key_n.map(|key_n| Authenticated::of(key_n, &[&message])).ok_or_else(|| VerifyError::mismatch(keys))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

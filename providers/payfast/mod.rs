@@ -22,7 +22,7 @@ const STATES: [&str; 4] = ["CANCELLED", "COMPLETE", "FAILED", "PENDING"];
 /// The setting that lists the merchant's own ids.
 const MERCHANTS: &str = "merchant_ids";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(VerifyError::malformed("body", "it is JSON, and would be read as such"));
     }
@@ -37,7 +37,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if keys.settings().has(MERCHANTS) {
         keys.check_account(MERCHANTS, form.text("merchant_id"))?;
     }
-    Ok(Believed::of(secret_n, &[&text]))
+    Ok(Authenticated::of(secret_n, &[&text]))
 }
 
 /// A name and its value.

@@ -154,7 +154,7 @@ fn is_time(text: &str) -> bool {
         && (fraction.is_empty() || fraction.strip_prefix('.').is_some_and(is_micros))
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed(NAME, why);
     let body = Json::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let given = match (body.text(IN_BODY), query_value(&request.url, NAME)) {
@@ -173,7 +173,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if is_any && !integration.map_or(true, is_known) {
         return Err(VerifyError::malformed("integration_id", "it is none of the configured ones"));
     }
-    Ok(Believed::of(secret_n, &[signed.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[signed.as_bytes()]))
 }
 
 /// Which of the three it is: the fields that are signed of it, and what stands between two of them.

@@ -41,7 +41,7 @@ const CERT_URL: &str = "paypal-cert-url";
 const ALGORITHM: &str = "paypal-auth-algo";
 
 /// The signed text identifies the transmission, and of the body a CRC-32 alone: other bodies with it are easy to make.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     if header(ALGORITHM)? != "SHA256withRSA" {
         return Err(VerifyError::malformed(ALGORITHM, "it is not SHA256withRSA"));
@@ -60,7 +60,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let certificate = certificate(request, keys)?;
     let message = format!("{id}|{time}|{}|{}", keys.setting("webhook_id")?, crc32(&request.body));
     if certificate.key.verifies(PublicScheme::RsaSha256, message.as_bytes(), &signature) {
-        Ok(Believed::of(0, &[message.as_bytes()]).at(time))
+        Ok(Authenticated::of(0, &[message.as_bytes()]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -123,12 +123,12 @@ const BEFORE_DEBIT: [&str; 7] = [
     "TXNMESSAGE",
 ];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let key = keys.setting("merchant_key")?.as_bytes();
     let body = &request.body;
-    let believed = |checksum: &str, content: &[u8]| {
+    let authenticated = |checksum: &str, content: &[u8]| {
         if is_of(key, checksum, content) {
-            Ok(Believed::of(0, &[content]))
+            Ok(Authenticated::of(0, &[content]))
         } else {
             Err(VerifyError::mismatch(keys))
         }
@@ -138,7 +138,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
             .map_err(|_| VerifyError::malformed(SIGNATURE, "the body has no signature there"))?;
         let content = json_raw(body, CONTENT)
             .ok_or_else(|| VerifyError::malformed(CONTENT, "the body has no such member, or two"))?;
-        return believed(&checksum, content);
+        return authenticated(&checksum, content);
     }
     let form = Form::parse(body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     // Which form it is decides `open`: what the key signed is never refused for a field that is new.
@@ -149,7 +149,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let checksum =
         checksum.ok_or_else(|| VerifyError::malformed(CHECKSUM, "it is missing, or there twice"))?;
     // One of Paytm's libraries takes the word for the value.
-    believed(checksum, &joined(&form, false)).or_else(|_| believed(checksum, &joined(&form, true)))
+    authenticated(checksum, &joined(&form, false)).or_else(|_| authenticated(checksum, &joined(&form, true)))
 }
 
 /// Whether it is JSON, by its bytes alone.

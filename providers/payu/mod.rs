@@ -18,7 +18,7 @@ const HEADERS: [&str; 2] = ["openpayu-signature", "x-openpayu-signature"];
 /// The setting that takes what India does not sign.
 const UNSIGNED: &str = "unsigned_notices";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     match HEADERS.into_iter().find(|name| request.headers.contains_key(*name)) {
         Some(name) => emea(request, keys, name),
         None if is_json(&request.body) => notice(request, keys),
@@ -33,7 +33,7 @@ fn is_json(body: &[u8]) -> bool {
 
 /// `sender=…;signature=…;algorithm=…;content=DOCUMENT`. A digest with the key behind the body, so MD5 is as good
 /// as the key; nothing but these names is taken.
-fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<Believed, VerifyError> {
+fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<Authenticated, VerifyError> {
     let value = deciding_header(&request.headers, name)?;
     let part =
         |label: &str| value.split(';').find_map(|item| item.trim().strip_prefix(label)?.strip_prefix('='));
@@ -50,11 +50,11 @@ fn emea(request: &RawRequest, keys: &Keys, name: &str) -> Result<Believed, Verif
         signature.ok_or_else(|| VerifyError::malformed(name, "its signature is not hexadecimal"))?;
     let is_signed = |secret: &str| same(&digest(hash, &[&request.body, secret.as_bytes()]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&request.body]))
+    Ok(Authenticated::of(secret_n, &[&request.body]))
 }
 
 /// SHA-512 of the salt, the fields backwards and the merchant key.
-fn india(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn india(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let key = keys.setting("merchant_key")?;
     if field(&form, "key")?.is_some_and(|given| given != key) {
@@ -65,7 +65,7 @@ fn india(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         signature.ok_or_else(|| VerifyError::malformed("hash", "it is missing or not hexadecimal"))?;
     let content = content(&form)?;
     if same(&content.hash(keys)?, &signature) {
-        Ok(Believed::of(0, &[content.text("", "").as_bytes()]))
+        Ok(Authenticated::of(0, &[content.text("", "").as_bytes()]))
     } else {
         Err(VerifyError::mismatch(keys))
     }
@@ -131,7 +131,7 @@ fn field<'a>(form: &'a Form, name: &str) -> Result<Option<&'a str>, VerifyError>
 }
 
 /// India's notices of refunds and chargebacks carry no hash: they are taken as they come, or not at all.
-fn notice(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn notice(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if keys.settings().text(UNSIGNED) != Some("accept") {
         return Err(VerifyError::malformed(
             "body",
@@ -145,7 +145,7 @@ fn notice(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if key.is_ok_and(|given| Ok(given.as_str()) != keys.setting("merchant_key")) {
         return Err(VerifyError::malformed("key", "it is of another merchant"));
     }
-    Ok(Believed::plain(0))
+    Ok(Authenticated::plain(0))
 }
 
 /// By its own name, and with nothing that a payment of India or an order of EMEA has: so none is read as one.

@@ -16,7 +16,7 @@ const NAME: &str = "persona-signature";
 const PAIRS_N_MAX: usize = 4;
 
 /// `t=<s>,v1=<hex>`, several separated by blanks: a signature counts with the time of its own pair alone.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let mut is_any = false;
     for pair in value.split(' ').filter(|pair| !pair.is_empty()).take(PAIRS_N_MAX) {
@@ -31,7 +31,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
             if keys.is_age_bounded() {
                 check_timestamp(keys, TimeUnit::S, NAME, time, request.received_at_ms)?;
             }
-            return Ok(Believed::of(secret_n, &signed).at(time));
+            return Ok(Authenticated::of(secret_n, &signed).at(time));
         }
     }
     if is_any {

@@ -33,7 +33,7 @@ const SALTS: &str = "salts";
 /// Member of the body with the notice of the older API, as base64 of JSON.
 const NOTICE: &str = "/response";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if request.headers.contains_key(CHECKSUM) {
         return checksum_matched(request, keys);
     }
@@ -43,11 +43,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let token = deciding_header(&request.headers, TOKEN)?;
     let secret_n = keys.token_matches(token.as_bytes()).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::plain(secret_n))
+    Ok(Authenticated::plain(secret_n))
 }
 
 /// `SHA256(base64 + salt)###index`, of the base64 text as it is in the body.
-fn checksum_matched(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn checksum_matched(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let header = deciding_header(&request.headers, CHECKSUM)?;
     let (given, index) = header.split_once("###").unwrap_or_default();
     let given =
@@ -58,7 +58,7 @@ fn checksum_matched(request: &RawRequest, keys: &Keys) -> Result<Believed, Verif
     if !same(&digest(Hash::Sha256, &[notice.as_bytes(), salt.as_bytes()]), &given) {
         return Err(VerifyError::mismatch(keys));
     }
-    Ok(Believed::of(0, &[notice.as_bytes()]))
+    Ok(Authenticated::of(0, &[notice.as_bytes()]))
 }
 
 /// The notice of the older API, out of its base64.

@@ -27,7 +27,7 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "plaid-verification";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let jws = Jws::parse(deciding_header(&request.headers, NAME)?);
     let jws = jws.ok_or_else(|| VerifyError::malformed(NAME, "it is no compact JWS"))?;
     if jws.header("/alg").as_deref() != Some("ES256") {
@@ -47,7 +47,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let hash =
         json_text(claims, "/request_body_sha256").ok().as_deref().and_then(decode_hex).unwrap_or_default();
     if same(&digest(Hash::Sha256, &[&request.body]), &hash) {
-        Ok(Believed::of(0, &[iat.as_bytes(), b".", &request.body]).at(iat))
+        Ok(Authenticated::of(0, &[iat.as_bytes(), b".", &request.body]).at(iat))
     } else {
         Err(VerifyError::malformed("claims", "they are of another body"))
     }

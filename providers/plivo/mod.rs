@@ -49,7 +49,7 @@ impl Version {
 
 /// Version 3 decides where it is there: version 2 covers no field, and its signature of one request would fit any
 /// other.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if !V3.is_there(request) && V2.is_there(request) {
         return match keys.setting("v2") {
             Ok("accept") => matched(&V2.given(request)?, &url_and_nonce(request)?, keys),
@@ -85,13 +85,13 @@ fn url_and_nonce(request: &RawRequest) -> Result<Vec<u8>, VerifyError> {
     Ok([base.as_bytes(), nonce.as_bytes()].concat())
 }
 
-fn matched(given: &[Vec<u8>], signed: &[u8], keys: &Keys) -> Result<Believed, VerifyError> {
+fn matched(given: &[Vec<u8>], signed: &[u8], keys: &Keys) -> Result<Authenticated, VerifyError> {
     let is_match = |secret: &str| {
         let mac = hmac(Hash::Sha256, secret.as_bytes(), &[signed]);
         given.iter().any(|given| same(&mac, given))
     };
     let secret_n = keys.secrets().position(is_match).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[signed]))
+    Ok(Authenticated::of(secret_n, &[signed]))
 }
 
 /// `https://host/path?a=1&b=2.Name1Value1Name2Value2.nonce`: the query and the fields sorted and decoded. Without a query

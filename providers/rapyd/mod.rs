@@ -13,7 +13,7 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let given = decode_base64(header(NAME)?);
     let given = given.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
@@ -26,7 +26,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         mac(keys, &request.url, (salt, time), &request.body).ok_or_else(|| VerifyError::mismatch(keys))?;
     // The samples encode the hexadecimal text, the words of the documentation the bytes.
     if same(hex_text(&mac).as_bytes(), &given) || same(&mac, &given) {
-        Ok(Believed::of(0, &[request.url.as_bytes(), salt.as_bytes(), time.as_bytes(), &request.body])
+        Ok(Authenticated::of(0, &[request.url.as_bytes(), salt.as_bytes(), time.as_bytes(), &request.body])
             .at(time))
     } else {
         Err(VerifyError::mismatch(keys))

@@ -105,7 +105,7 @@ impl Version {
     }
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(VerifyError::malformed("body", "it is JSON, and Redsys sends a form"));
     }
@@ -131,7 +131,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let is_same = |mac: &Option<Vec<u8>>| mac.as_ref().is_some_and(|mac| same(mac, &signature));
     let secret_n = macs.iter().position(is_same).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[parameters.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[parameters.as_bytes()]))
 }
 
 /// Either alphabet of base64, with its padding or without, as the standard one.

@@ -20,7 +20,7 @@ const DIGEST: &str = "content-digest";
 const BASE64: &str = "base64:";
 
 /// Any label whose key is ours; it must cover what the operator demands, and a covered digest must be the body's.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let inputs =
         base::combined(request, INPUT).ok_or_else(|| VerifyError::HeaderMissing(INPUT.to_owned()))?;
@@ -32,7 +32,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let mut why = VerifyError::mismatch(keys);
     for input in &inputs {
         match one((request, &digest), keys, input, &signatures) {
-            Ok(believed) => return Ok(believed),
+            Ok(authenticated) => return Ok(authenticated),
             Err(error) => why = error,
         }
     }
@@ -46,7 +46,7 @@ fn one(
     keys: &Keys,
     input: &base::Input,
     signatures: &str,
-) -> Result<Believed, VerifyError> {
+) -> Result<Authenticated, VerifyError> {
     let malformed = |place: &str, why| VerifyError::malformed(place, why);
     let demanded = keys.setting("required_components")?;
     let is_covered = |name: &str| input.components.iter().any(|component| component == name);
@@ -67,7 +67,11 @@ fn one(
     if !is_signed(keys, input, (&id, &message, &signature))? {
         return Err(VerifyError::mismatch(keys));
     }
-    let signed = if is_covered(DIGEST) { Believed::of(0, &[message.as_bytes()]) } else { Believed::plain(0) };
+    let signed = if is_covered(DIGEST) {
+        Authenticated::of(0, &[message.as_bytes()])
+    } else {
+        Authenticated::plain(0)
+    };
     Ok(signed.at(input.parameter("created").unwrap_or_default()))
 }
 

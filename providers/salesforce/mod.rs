@@ -21,7 +21,7 @@ const ORGANIZATIONS: &str = "organization_ids";
 /// Characters of an id that tell it from others; three more are its checksum, which not every place shows.
 const ID_LENGTH: usize = 15;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let token = match deciding_header(&request.headers, NAME) {
         Err(VerifyError::HeaderMissing(name)) => {
             query_value(&request.url, QUERY).ok_or(VerifyError::HeaderMissing(name))?
@@ -38,7 +38,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let sender = message.get("OrganizationId").and_then(|id| id.as_str()?.get(..ID_LENGTH));
     let mut known = keys.settings().all(ORGANIZATIONS).filter_map(|one| one.value.reveal().get(..ID_LENGTH));
     if sender.is_some_and(|sender| known.any(|known| known == sender)) {
-        Ok(Believed::plain(secret_n))
+        Ok(Authenticated::plain(secret_n))
     } else {
         Err(VerifyError::malformed("OrganizationId", "it is missing, or of another organization"))
     }

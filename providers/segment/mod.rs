@@ -15,14 +15,14 @@ pub(super) fn provider() -> Provider {
 
 const NAME: &str = "x-signature";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let content =
         content(&request.body).ok_or_else(|| VerifyError::malformed("body", "the batch has no event"))?;
     let is_signed = |secret: &str| same(&hmac(Hash::Sha1, secret.as_bytes(), &[&content]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&content]))
+    Ok(Authenticated::of(secret_n, &[&content]))
 }
 
 fn content(body: &[u8]) -> Option<Vec<u8>> {

@@ -25,14 +25,14 @@ fn hash_of(algorithm: &str) -> Option<Hash> {
     }
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let hash = hash_of(deciding_header(&request.headers, ALGORITHM)?)
         .ok_or_else(|| VerifyError::malformed(ALGORITHM, "it is no algorithm of Sumsub's"))?;
     let given = decode_hex(deciding_header(&request.headers, NAME)?)
         .ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let is_match = |secret: &str| same(&hmac(hash, secret.as_bytes(), &[&request.body]), &given);
     let secret_n = keys.secrets().position(is_match).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&request.body]))
+    Ok(Authenticated::of(secret_n, &[&request.body]))
 }
 
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {

@@ -41,7 +41,7 @@ const THREE: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
 const OBJECTS: [(&str, &str); 4] =
     [("chg_", "charge"), ("auth_", "authorize"), ("re_", "refund"), ("inv_", "invoice")];
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = decode_hex(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not hexadecimal"))?;
     let content = content(&request.body);
@@ -51,7 +51,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(VerifyError::malformed("object", "its id is of another one"));
     }
     let secret_n = keys.mac_matches(&[&content], &signature).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[content.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[content.as_bytes()]))
 }
 
 /// Whether the object, which is not signed, is of the sort that the id names, which is: a charge is not a refund.

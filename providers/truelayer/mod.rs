@@ -21,7 +21,7 @@ const SIGNATURE: &str = "tl-signature";
 /// Most headers that a signature may name.
 const NAMES_N_MAX: usize = 32;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed(SIGNATURE, why);
     let text = deciding_header(&request.headers, SIGNATURE)?;
     // What it says of itself decides which content it is of; nothing of that is believed yet.
@@ -49,7 +49,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         let start = format!("{} {path}\n{headers}", request.method);
         let jws = Jws::parse_detached(text, &[start.as_bytes(), &request.body].concat());
         if jws.is_some_and(|jws| jws.verified(&key).is_some()) {
-            return Ok(Believed::of(0, &[&request.body]));
+            return Ok(Authenticated::of(0, &[&request.body]));
         }
     }
     Err(VerifyError::mismatch(keys))

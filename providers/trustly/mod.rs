@@ -325,7 +325,7 @@ fn readings_n(known: &[Known], text: &[u8]) -> Option<u32> {
     Some(first.fold(0_u32, |sum, (_, ways)| sum.saturating_add(*ways)))
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed("body", why);
     let notice = Notice::parse(&request.body).ok_or_else(|| {
         malformed("it is not a notice: a method in lower case, a UUID and data without a member that is there twice")
@@ -339,7 +339,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         PublicKey::parse(setting.value.reveal())
             .is_some_and(|key| key.verifies(PublicScheme::RsaSha1, text.as_bytes(), &signature))
     });
-    Ok(Believed::of(key_n.ok_or_else(|| VerifyError::mismatch(keys))?, &[text.as_bytes()]))
+    Ok(Authenticated::of(key_n.ok_or_else(|| VerifyError::mismatch(keys))?, &[text.as_bytes()]))
 }
 
 /// What is signed alone, with the type.

@@ -17,7 +17,7 @@ const NAME: &str = "x-twilio-signature";
 const CHOICE: &str = "x-twilio-webhooks-signature-settings";
 const BODY_HASH: &str = "bodySHA256";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let signature = decode_base64(deciding_header(&request.headers, NAME)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(NAME, "it is not base64"))?;
     let (hash, key_id) = if request.headers.contains_key(CHOICE) {
@@ -37,7 +37,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         None => keys.secrets().position(is_signed),
     };
     let secret_n = secret_n.ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[request.url.as_bytes(), &fields]))
+    Ok(Authenticated::of(secret_n, &[request.url.as_bytes(), &fields]))
 }
 
 /// What is signed behind the URL: the fields of a form; nothing of JSON, whose digest the URL has.

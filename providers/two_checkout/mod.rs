@@ -198,7 +198,7 @@ fn is_receipt(text: &[u8]) -> bool {
     end(text).and_then(|n| end(text.get(..n)?)).is_some()
 }
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let malformed = |why| VerifyError::malformed("body", why);
     if matches!(request.body.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(malformed("it is no form"));
@@ -212,7 +212,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return Err(malformed("it is what a receipt of ours signs"));
     }
     let secret_n = keys.mac_matches(&[&text], &given).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&text]))
+    Ok(Authenticated::of(secret_n, &[&text]))
 }
 
 /// The configured fields in their order.

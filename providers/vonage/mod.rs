@@ -15,7 +15,7 @@ const NAME: &str = "authorization";
 const ISSUER: &str = "Vonage";
 
 /// HS256 alone, whatever the token says; a token without the body's digest would fit any body.
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let value = deciding_header(&request.headers, NAME)?;
     let token = value.split_once(' ').filter(|(word, _)| word.eq_ignore_ascii_case("bearer"));
     let jws = token.and_then(|(_, token)| Jws::parse(token.trim()));
@@ -41,7 +41,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if keys.is_age_bounded() {
         check_timestamp(keys, TimeUnit::S, "iat", &issued, request.received_at_ms)?;
     }
-    Ok(Believed::of(secret_n, &[claims]).at(issued))
+    Ok(Authenticated::of(secret_n, &[claims]).at(issued))
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

@@ -20,7 +20,7 @@ const PROBE: &str = "WECHATPAY/SIGNTEST/";
 /// The setting with the key that encrypts resources.
 const KEY: &str = "api_v3_key";
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     let text = header(SIGNATURE)?;
     let signature = decode_base64(text).filter(|_| !text.starts_with(PROBE));
@@ -34,7 +34,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let head = format!("{time}\n{nonce}\n");
     let message = [head.as_bytes(), &request.body, b"\n"].concat();
     if key.verifies(PublicScheme::RsaSha256, &message, &signature) {
-        Ok(Believed::of(0, &[&message]).at(time))
+        Ok(Authenticated::of(0, &[&message]).at(time))
     } else {
         Err(VerifyError::mismatch(keys))
     }

@@ -27,7 +27,7 @@ const PROPERTIES_N_MAX: usize = 32;
 /// Digits of the time: it stands behind an amount, and with another number of digits it would make that larger or smaller.
 const TIME_DIGITS: usize = 10;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let json = Json::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", "it is not JSON"))?;
     let checksum = json.text(CHECKSUM).ok().as_deref().and_then(decode_hex);
     let checksum =
@@ -37,7 +37,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;
     // What is cut otherwise, under a list of its sender's choice, is no notice of the transaction.
     let mark: &[u8] = if notice.state.is_some() { b"" } else { b"unconfirmed|" };
-    Ok(Believed::of(secret_n, &[mark, notice.text.as_bytes()]))
+    Ok(Authenticated::of(secret_n, &[mark, notice.text.as_bytes()]))
 }
 
 /// What is signed before the secret, and the state of the transaction that it is of.

@@ -55,8 +55,8 @@ pub(super) async fn open_store(
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
 /// have forgotten what it would send again, and knows what it would count under other names.
 async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
-    let standing = store.restore_state().await.context("could not tell whether it is the same database")?;
-    let what = match standing {
+    let state = store.restore_state().await.context("could not tell whether it is the same database")?;
+    let what = match state {
         RestoreState::Same => None,
         RestoreState::TookOver => {
             if is_replicated {

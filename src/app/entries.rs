@@ -368,7 +368,7 @@ impl App {
             listeners,
             hosts: self.hosts(),
             files: Box::new(of_files),
-            amiss: Box::new(move || readiness.borrow().amiss()),
+            failing: Box::new(move || readiness.borrow().failing()),
         })
     }
 

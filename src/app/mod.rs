@@ -26,6 +26,7 @@ pub use trial::Trial;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use axum::Router;
 use tokio::signal::unix::Signal;
 
 use hooklatch_core::config::Config;
@@ -92,12 +93,6 @@ impl App {
         Self { hangup: Some(hangup), ..self }
     }
 
-    /// Starts from a checked configuration and the built-in kinds.
-    #[doc(hidden)]
-    pub fn new(config: Config) -> Self {
-        Self::of_kinds(config, BTreeMap::new(), hooklatch_receive::providers::builtin())
-    }
-
     /// Starts from these kinds alone, without parsing the built-in ones again, whose specs take time to read.
     fn of_kinds(config: Config, active: BTreeMap<Name, ActiveProvider>, kinds: Vec<Provider>) -> Self {
         Self {
@@ -118,16 +113,6 @@ impl App {
     /// Installs Hooklatch's log as `[log]` configures it. An error when the process has a log already.
     pub fn install_log(&self) -> anyhow::Result<()> {
         logging::install(&self.config.log, hooklatch_outbox::silent_log_targets())
-    }
-
-    /// Adds a kind with its handlers, or replaces the built-in one of the same name.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn provider(mut self, provider: Provider) -> Self {
-        self.kinds.retain(|kind| kind.kind() != provider.kind());
-        self.active.retain(|_, active| active.spec().kind != provider.kind());
-        self.kinds.push(provider);
-        self
     }
 
     /// Adds migrations for the program's own tables: the start applies `steps` after the schema of Hooklatch, each
@@ -158,8 +143,7 @@ impl App {
     }
 
     /// The configuration it will run with.
-    #[doc(hidden)]
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
@@ -168,19 +152,47 @@ impl App {
         &self.migrations
     }
 
-    /// Uses another clock, for tests.
-    #[doc(hidden)]
+    /// Serves the built-in `echo` destination on the operator's listener, for `serve --dev`.
+    pub(crate) fn echo(mut self) -> Self {
+        self.has_echo = true;
+        self
+    }
+}
+
+/// What Hooklatch's own tests need of an app besides: not a part of what users of the library see.
+pub trait AppExt: Sized {
+    /// Starts from a checked configuration and the built-in kinds.
+    fn new(config: Config) -> Self;
+
+    /// Adds a kind with its handlers, or replaces the built-in one of the same name.
     #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+    fn provider(self, provider: Provider) -> Self;
+
+    /// Uses another clock.
+    #[must_use]
+    fn clock(self, clock: Clock) -> Self;
+
+    /// Does the same as [`App::router`], without the feature.
+    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>>;
+}
+
+impl AppExt for App {
+    fn new(config: Config) -> Self {
+        Self::of_kinds(config, BTreeMap::new(), hooklatch_receive::providers::builtin())
+    }
+
+    fn provider(mut self, provider: Provider) -> Self {
+        self.kinds.retain(|kind| kind.kind() != provider.kind());
+        self.active.retain(|_, active| active.spec().kind != provider.kind());
+        self.kinds.push(provider);
         self
     }
 
-    /// Serves the built-in `echo` destination on the operator's listener, for `serve --dev`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn echo(mut self) -> Self {
-        self.has_echo = true;
-        self
+    fn clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    fn mounted(self) -> impl Future<Output = anyhow::Result<(Router, Background)>> {
+        self.mount()
     }
 }

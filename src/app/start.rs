@@ -128,12 +128,11 @@ impl App {
     /// To stop: stop your server, drop the router, then [`Background::stop`].
     #[cfg(feature = "router")]
     pub async fn router(self) -> anyhow::Result<(Router, Background)> {
-        self.mounted().await
+        self.mount().await
     }
 
-    /// Does the same as [`App::router`], for us and for tests.
-    #[doc(hidden)]
-    pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
+    /// What [`App::router`] does, whether there is the feature or not.
+    pub(super) async fn mount(self) -> anyhow::Result<(Router, Background)> {
         let startup = self.startup().await?;
         let core = self.core(startup)?;
         // What is latched must also be sent: nothing stops while the router lives, also when the other half is dropped.

@@ -70,7 +70,7 @@ impl Trial {
         }
         let config = load::load_for_tools(&settings, &all).map_err(|why| load::unusable(&why))?;
         let app = App::of_loaded(Loaded { config, active: BTreeMap::new() }, all);
-        let (router, background) = more(app).mounted().await?;
+        let (router, background) = more(app).mount().await?;
         let filled_at_s = Clock::system().now_ms() / 1_000;
         Ok(Self { router, background, senders, filled_at_s })
     }

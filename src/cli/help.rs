@@ -19,7 +19,7 @@ const GROUPS: [(&str, &str); 6] = [
         "Look at what a running server has, and decide",
         "search events messages destinations lanes rejected operations tail statistics erase",
     ),
-    ("Senders and signatures", "providers new-kind sign send test-event explain vectors taught"),
+    ("Senders and signatures", "providers new-kind sign send test-event explain vectors pairing"),
     ("Access", "whoami tokens audit settings"),
     ("Database", "prune backup restore-check keys"),
     ("This program", "completions man"),

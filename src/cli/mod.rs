@@ -112,8 +112,8 @@ enum Command {
     Tokens(Noun<records::Tokens>),
     /// Say which server is reached, and what the token may do there.
     Whoami(Standalone<records::Whoami>),
-    /// Show the secret that a sender taught a running server while its provider was pairing: once.
-    Taught(Standalone<records::Taught>),
+    /// Show the secret that a sender sent to a running server while its provider was pairing: once.
+    Pairing(Standalone<records::Pairing>),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
     TestEvent(Standalone<sign::TestEvent>),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
@@ -213,7 +213,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Whoami(one) => one.run(file, &kinds),
         Command::Completions { shell } => Ok(help::completions(program(false), shell)),
         Command::Man { folder } => help::man(program(false), folder.as_deref()),
-        Command::Taught(one) => one.run(file, &kinds),
+        Command::Pairing(one) => one.run(file, &kinds),
         Command::TestEvent(one) => one.run(file, &kinds),
         Command::Erase(one) => one.run(file, &kinds),
         Command::Keys(args) => database::keys(&args, file, &kinds),

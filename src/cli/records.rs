@@ -1,5 +1,5 @@
 //! What a server records besides events and messages, and permissions on it: `whoami`, `settings`, `tokens`, `audit`,
-//! `taught`, `rejected`, `statistics` and `search`.
+//! `pairing`, `rejected`, `statistics` and `search`.
 
 use std::process::ExitCode;
 
@@ -13,8 +13,8 @@ use super::output::{Screen, Shown, Tone, fields, table, with_times};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, rows};
 use super::shared::{Ending, Usage, complain, say};
 use hooklatch_contract::{
-    AuditView, BacklogView, EventView, MeView, MessageView, MinuteView, Page, RejectedGroup, RejectedView,
-    SearchHit, SearchView, SettingView, StatisticsView, TaughtView, TokenMade, TokenOrder, TokenView,
+    AuditView, BacklogView, EventView, MeView, MessageView, MinuteView, Page, PairingView, RejectedGroup,
+    RejectedView, SearchHit, SearchView, SettingView, StatisticsView, TokenMade, TokenOrder, TokenView,
     UnknownPathView,
 };
 use hooklatch_core::figures::grouped;
@@ -223,10 +223,10 @@ fn subject(row: &AuditView) -> Option<String> {
     row.message_id.clone().or(event).or_else(|| row.operation_id.clone()).or_else(|| row.provider.clone())
 }
 
-/// `taught PROVIDER`: the secret that a sender gave the server while it was pairing; the server forgets it with this.
+/// `pairing PROVIDER`: the secret that a sender gave the server while it was pairing; the server forgets it with this.
 #[derive(Args)]
-pub(super) struct Taught {
-    /// Name of the provider whose sender taught it.
+pub(super) struct Pairing {
+    /// Name of the provider whose sender sent it.
     provider: String,
     /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again
     /// is a new order.
@@ -234,14 +234,14 @@ pub(super) struct Taught {
     key: Option<String>,
 }
 
-impl ServerCommand for Taught {
+impl ServerCommand for Pairing {
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
-        let path = ["providers", &self.provider, "taught"];
+        let path = ["providers", &self.provider, "pairing"];
         let place = OrderPlace::new(&path, self.key.as_deref()).or(
             "whether the secret was shown is not known: give the same command again; if none is left, its answer was lost: \
              pair once more",
         );
-        let found: ApiAnswer<TaughtView> = remote.api.post(&place, &json!({}))?;
+        let found: ApiAnswer<PairingView> = remote.api.post(&place, &json!({}))?;
         let advice = "it is shown once: keep it, and take `pairing` out of the configuration";
         print_secret(remote, &found, &found.view.secret, advice);
         Ok(ExitCode::SUCCESS)

@@ -157,22 +157,22 @@ async fn look(
     kinds: &Kinds,
     given: &GivenTimes,
 ) -> anyhow::Result<ExitCode> {
-    let standing = store.restore_state().await.context("could not tell what this database is")?;
+    let state = store.restore_state().await.context("could not tell what this database is")?;
     let facts = store.restore_facts().await.context("could not look at the database")?;
-    let made_at_ms = match standing {
+    let made_at_ms = match state {
         RestoreState::Backup { made_at_ms } => Some(made_at_ms),
         _ => None,
     };
     let from_ms = given.backed_up_at_ms.or(made_at_ms).unwrap_or(facts.newest_at_ms);
     let until_ms = given.until_ms.unwrap_or(given.now_ms).max(from_ms);
-    let ran_until_ms = match standing {
+    let ran_until_ms = match state {
         RestoreState::Older { ran_until_ms } => Some(ran_until_ms),
         _ => None,
     };
     let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: given.now_ms };
-    let mut report = RestoreReport::of(standing, &facts, &moments, config, kinds);
+    let mut report = RestoreReport::of(state, &facts, &moments, config, kinds);
     report.keys_missing = keys_missing(store).await?;
-    let is_waiting = standing != RestoreState::Same;
+    let is_waiting = state != RestoreState::Same;
     if !args.yes {
         say(if args.json { report.to_json()? } else { in_words(&report, given.now_ms) });
         return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });
@@ -225,7 +225,7 @@ struct Moments {
 #[derive(Debug, Clone, Serialize)]
 struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
-    standing: &'static str,
+    state: &'static str,
     installation_id: String,
     /// Nothing that was committed before is missing.
     from_ms: UnixMs,
@@ -276,7 +276,7 @@ struct MessageRisk {
 
 impl RestoreReport {
     fn of(
-        standing: RestoreState,
+        state: RestoreState,
         facts: &RestoreFacts,
         moments: &Moments,
         config: &Config,
@@ -306,7 +306,7 @@ impl RestoreReport {
             }
         };
         Self {
-            standing: standing.as_str(),
+            state: state.as_str(),
             installation_id: facts.installation_id.clone(),
             from_ms: moments.from_ms,
             to_ms: moments.until_ms,
@@ -444,8 +444,8 @@ fn resend_way(
 /// Everything that was found.
 fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     let at = |ms| format_moment(ms, now_ms);
-    let mut lines = vec![what(report.standing).to_owned()];
-    if report.standing == "same" {
+    let mut lines = vec![what(report.state).to_owned()];
+    if report.state == "same" {
         lines.push(format!(
             "Its newest event was received at {}. If it was restored all the same, say --backed-up-at TIME.",
             at(report.newest_event_at_ms)
@@ -505,8 +505,8 @@ fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: UnixMs) -> S
     lines.join("\n")
 }
 
-fn what(standing: &str) -> &'static str {
-    match standing {
+fn what(state: &str) -> &'static str {
+    match state {
         "backup" => "This database is a backup that `hooklatch backup` made.",
         "older" => "This database is older than what ran last here: a copy of its file was put back.",
         "elsewhere" => {

@@ -16,7 +16,7 @@ use hooklatch_core::mistakes::{nearest, shown};
 use hooklatch_core::plain;
 use hooklatch_operator::load::Kinds;
 use hooklatch_operator::setup::{self, Opened};
-use hooklatch_outbox::{http_client, http_client_believing};
+use hooklatch_outbox::{http_client, http_client_trusting};
 use hooklatch_receive::provider::{Kind, Provider};
 
 /// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
@@ -181,7 +181,7 @@ pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
         let path = path.display();
         return Err(Usage(format!("--ca-file `{path}`: it holds no certificate in PEM")).into());
     }
-    http_client_believing(&pem).with_context(unusable)
+    http_client_trusting(&pem).with_context(unusable)
 }
 
 /// An error with its causes, each once: the text of many errors contains their cause.

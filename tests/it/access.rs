@@ -224,7 +224,7 @@ pub async fn world(database: &Database) -> World {
              INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, http_status, shard, node,
                  result, error, response)
              SELECT message_id, 1, 1000, 2000, 500, shard, 'n', 'unknown', NULL, '{MARK}' FROM outbox_queue;
-             INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('stripe', '{MARK}', 1000);
+             INSERT INTO pairing_secrets (provider, secret, paired_at_ms) VALUES ('stripe', '{MARK}', 1000);
              INSERT INTO rejected_requests (rejection_id, provider, received_at_ms, step, reason, detail, headers,
                  body_digest, body_bytes_n)
              SELECT '01900000-0000-7000-8000-000000000000', provider, 1000, 'signature', 'mismatch', 'none',

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hooklatch::App;
 use hooklatch::Running;
+use hooklatch::testing::AppExt;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 
 use crate::app::stripe_kind;

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::State;
 use hooklatch::App;
 use hooklatch::Running;
+use hooklatch::testing::AppExt;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings};
 use hooklatch_receive::provider::Provider;

@@ -94,7 +94,7 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
         assert_eq!(code, 6, "{words:?} {arguments:?}: {said}");
     }
     for looked in [
-        &["taught", "stripe"][..],
+        &["pairing", "stripe"][..],
         &["events", "body", "stripe", "evt_0"],
         &["audit", "list"],
         &["tokens", "list"],

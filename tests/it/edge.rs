@@ -191,20 +191,20 @@ async fn who_only_gets_refusals_gets_few_a_second_and_who_is_believed_waits_for_
         }
         began.elapsed()
     };
-    let (mut believed, mut again) = (Duration::MAX, Duration::MAX);
+    let (mut authenticated, mut again) = (Duration::MAX, Duration::MAX);
     // The least of several rounds: a machine that stalls only adds.
     for round in 0..20 {
         // 20, 40, 60, … ms from the fifth on.
         assert!(refused(14).await >= Duration::from_millis(1_100));
         let began = Instant::now();
         assert_eq!(post_stripe(&client, &url, &format!("evt_{round}")).await.as_deref(), Ok("accepted"));
-        believed = believed.min(began.elapsed());
+        authenticated = authenticated.min(began.elapsed());
         again = again.min(refused(4).await);
-        if again < Duration::from_secs(1) && believed < Duration::from_millis(200) {
+        if again < Duration::from_secs(1) && authenticated < Duration::from_millis(200) {
             return;
         }
     }
-    panic!("{believed:?}, and {again:?} for four refusals after it");
+    panic!("{authenticated:?}, and {again:?} for four refusals after it");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hooklatch::App;
 use hooklatch::Running;
 use hooklatch::kind::prelude::*;
+use hooklatch::testing::AppExt;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use http::StatusCode;
@@ -67,9 +68,9 @@ id = [{ json = "/id" }]
 signed = true
 "#;
 
-fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let id = deciding_header(&request.headers, "stripe-signature")?;
-    keys.key_text("public_keys", id).map(|_| Believed::plain(0))
+    keys.key_text("public_keys", id).map(|_| Authenticated::plain(0))
 }
 
 async fn a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry(database: &Database) {
@@ -189,11 +190,11 @@ impl KeyHost {
 }
 
 /// `stripe-signature` is the key's id and the key: who has it is genuine.
-fn verify_key(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+fn verify_key(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
     let shown = deciding_header(&request.headers, "stripe-signature")?;
     let (id, key) = shown.split_once(' ').unwrap_or((shown, ""));
     if *keys.key_text("public_keys", id)? == *key {
-        Ok(Believed::plain(0))
+        Ok(Authenticated::plain(0))
     } else {
         Err(VerifyError::mismatch(keys))
     }

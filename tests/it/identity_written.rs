@@ -71,7 +71,7 @@ fn rewritten(body: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_signed_body_that_is_written_another_way_is_no_second_event() {
-    let (mut wrong, mut believed_n) = (Vec::new(), 0);
+    let (mut wrong, mut authenticated_n) = (Vec::new(), 0);
     for kind in builtin() {
         // With a token, any content can be written.
         let weak = kind.spec().unwrap().signature.weak.map(|weak| format!("{weak:?}"));
@@ -88,14 +88,14 @@ fn a_signed_body_that_is_written_another_way_is_no_second_event() {
             let (request, known) = sent(&kind, &provider, event_type);
             let bodies = rewritten(&request.body).into_iter();
             for events in bodies.filter_map(|body| with(&provider, &request, body)) {
-                believed_n += 1;
+                authenticated_n += 1;
                 let news = events.iter().filter(|event| is_new(&known, event));
                 wrong.extend(news.map(|one| format!("{}: {event_type}: {}", kind.kind(), one.key.event_id)));
             }
         }
     }
     assert!(wrong.is_empty(), "{} bodies:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(believed_n > 50, "{believed_n}");
+    assert!(authenticated_n > 50, "{authenticated_n}");
 }
 
 #[test]

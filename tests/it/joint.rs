@@ -482,9 +482,9 @@ impl Subject {
     /// Tries so many lists; the faults that were found, one for each way.
     fn faults(&self, lists_n: usize, seed: u64) -> Vec<String> {
         let mut rng = Rng::with_seed(seed);
-        let (mut tried_n, mut signed_n, mut believed_n, mut faults) = (0, 0, 0, BTreeMap::new());
+        let (mut tried_n, mut signed_n, mut authenticated_n, mut faults) = (0, 0, 0, BTreeMap::new());
         let enough_n = if is_nightly() { lists_n } else { (lists_n / 10).max(LISTS_N / slower(self.kind)) };
-        while tried_n < lists_n && (believed_n > 0 || tried_n < enough_n) {
+        while tried_n < lists_n && (authenticated_n > 0 || tried_n < enough_n) {
             tried_n += 1;
             let (genuine, changed) = self.lists(&mut rng);
             let Some((headers, genuine)) = self.signed(&genuine) else { continue };
@@ -500,7 +500,7 @@ impl Subject {
                     continue;
                 }
                 let Some(second) = self.events(&request, body.clone()) else { continue };
-                believed_n += 1;
+                authenticated_n += 1;
                 if let Some(why) = self.is_two(&first, &part, &second) {
                     let way = why.split('"').nth(1).unwrap_or_default().to_owned();
                     let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
@@ -517,7 +517,8 @@ impl Subject {
         }
         let kind = self.kind;
         if signed_n * 100 < tried_n {
-            let why = format!("{kind}: of {tried_n} lists {signed_n} were signed and {believed_n} believed");
+            let why =
+                format!("{kind}: of {tried_n} lists {signed_n} were signed and {authenticated_n} believed");
             faults.insert(String::new(), why);
         }
         faults.into_values().take(3).collect()

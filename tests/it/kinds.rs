@@ -30,7 +30,7 @@ impl Case {
         &self.provider.spec().kind
     }
 
-    fn is_believed(&self, headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> bool {
+    fn is_authenticated(&self, headers: &[(String, String)], body: &[u8], url: &str, now_s: i64) -> bool {
         self.provider.verify(request(headers, body, url, now_s)).is_ok()
     }
 
@@ -79,7 +79,7 @@ fn every_kind_with_a_public_or_fetched_key_names_the_account_of_an_event() {
 fn signed_requests_verify_and_every_changed_deciding_header_is_refused() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
-        assert!(case.is_believed(headers, body, &case.at.url, NOW_S), "{}", case.name());
+        assert!(case.is_authenticated(headers, body, &case.at.url, NOW_S), "{}", case.name());
         let spec = case.provider.spec();
         for (n, (name, value)) in headers.iter().enumerate() {
             let stem =
@@ -97,15 +97,19 @@ fn signed_requests_verify_and_every_changed_deciding_header_is_refused() {
                 let text = String::from_utf8(changed).unwrap();
                 let mut others = headers.clone();
                 others[n].1.clone_from(&text);
-                let is_believed = case.is_believed(&others, body, &case.at.url, NOW_S);
+                let is_authenticated = case.is_authenticated(&others, body, &case.at.url, NOW_S);
                 let is_remark = case.name() == "payu" && at < value.find("signature=").unwrap()
                     || case.name() == "payu" && at > value.find("content").unwrap() - 2;
-                assert!(!is_believed || is_remark, "{}: {name}: {text}", case.name());
+                assert!(!is_authenticated || is_remark, "{}: {name}: {text}", case.name());
             }
             let without: Vec<_> = headers.iter().filter(|(known, _)| known != name).cloned().collect();
-            assert!(!case.is_believed(&without, body, &case.at.url, NOW_S), "{} without {name}", case.name());
+            assert!(
+                !case.is_authenticated(&without, body, &case.at.url, NOW_S),
+                "{} without {name}",
+                case.name()
+            );
             let twice: Vec<_> = headers.iter().cloned().chain([(name.clone(), value.clone())]).collect();
-            let is_refused = !case.is_believed(&twice, body, &case.at.url, NOW_S);
+            let is_refused = !case.is_authenticated(&twice, body, &case.at.url, NOW_S);
             assert!(
                 is_refused || spec.signature.repeated || name.ends_with("-1"),
                 "{} with two {name}",
@@ -121,12 +125,21 @@ fn a_signed_time_is_bounded_where_the_kind_requires_it() {
         let spec = &case.provider.spec().signature;
         let Signed { headers, body } = &case.signed;
         let Some(past_s) = spec.tolerance_s else { continue };
-        let believed = |shift_s: i64| case.is_believed(headers, body, &case.at.url, NOW_S + shift_s);
+        let authenticated =
+            |shift_s: i64| case.is_authenticated(headers, body, &case.at.url, NOW_S + shift_s);
         // To Contentful's SDK the last second is too late already.
-        assert!(believed(i64::from(past_s) - 1) && !believed(i64::from(past_s) + 1), "{}", case.name());
+        assert!(
+            authenticated(i64::from(past_s) - 1) && !authenticated(i64::from(past_s) + 1),
+            "{}",
+            case.name()
+        );
         let future_s = spec.tolerance_future_s.unwrap_or(past_s);
         if future_s <= past_s {
-            assert!(believed(-i64::from(future_s)) && !believed(-i64::from(future_s) - 1), "{}", case.name());
+            assert!(
+                authenticated(-i64::from(future_s)) && !authenticated(-i64::from(future_s) - 1),
+                "{}",
+                case.name()
+            );
         }
     }
 }
@@ -140,7 +153,11 @@ fn a_signed_url_is_part_of_the_verified_text() {
             continue;
         }
         let other = format!("{}/other", case.at.url);
-        assert!(!case.is_believed(&case.signed.headers, &case.signed.body, &other, NOW_S), "{}", case.name());
+        assert!(
+            !case.is_authenticated(&case.signed.headers, &case.signed.body, &other, NOW_S),
+            "{}",
+            case.name()
+        );
     }
 }
 
@@ -161,7 +178,7 @@ fn a_changed_field_is_refused_where_fields_are_signed() {
         let text = String::from_utf8(body.clone()).unwrap();
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{}", case.name());
-        assert!(!case.is_believed(headers, changed.as_bytes(), &case.at.url, NOW_S), "{}", case.name());
+        assert!(!case.is_authenticated(headers, changed.as_bytes(), &case.at.url, NOW_S), "{}", case.name());
     }
 }
 
@@ -176,14 +193,14 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
         let provider = dev(builtin().iter().find(|kind| kind.kind() == name).unwrap());
         let at = sign_at(&provider, "");
         let Signed { headers, body } = provider.sign(body.as_bytes(), &at).unwrap();
-        let is_believed =
+        let is_authenticated =
             |body: &[u8], url: &str| provider.verify(request(&headers, body, url, NOW_S)).is_ok();
-        assert!(is_believed(&body, &at.url), "{name}");
-        assert!(!is_believed(&body, &format!("{}/other", at.url)), "{name}");
+        assert!(is_authenticated(&body, &at.url), "{name}");
+        assert!(!is_authenticated(&body, &format!("{}/other", at.url)), "{name}");
         for n in 0..body.len() {
             let mut other = body.clone();
             other[n] ^= 1;
-            assert!(!is_believed(&other, &at.url), "{name} byte {n}");
+            assert!(!is_authenticated(&other, &at.url), "{name} byte {n}");
         }
     }
 }
@@ -202,10 +219,11 @@ fn a_configured_key_is_not_fetched_when_the_signature_does_not_match() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         let provider = case.provider.clone().with_key_source(Arc::new(PanickingKeySource));
-        let believed = |body: &[u8]| provider.verify(request(headers, body, &case.at.url, NOW_S)).is_ok();
-        assert!(believed(body), "{}", case.name());
+        let authenticated =
+            |body: &[u8]| provider.verify(request(headers, body, &case.at.url, NOW_S)).is_ok();
+        assert!(authenticated(body), "{}", case.name());
         assert!(
-            !believed(b"{\"other\":1}") || case.provider.spec().signature.weak.is_some(),
+            !authenticated(b"{\"other\":1}") || case.provider.spec().signature.weak.is_some(),
             "{}",
             case.name()
         );
@@ -236,8 +254,8 @@ fn any_changed_byte_is_refused() {
             for bit in [0, n % 7 + 1] {
                 let mut body = case.signed.body.clone();
                 body[n] ^= 1 << bit;
-                let believed = case.is_believed(&case.signed.headers, &body, &case.at.url, NOW_S);
-                assert!(!believed, "{} byte {n} bit {bit}", case.name());
+                let authenticated = case.is_authenticated(&case.signed.headers, &body, &case.at.url, NOW_S);
+                assert!(!authenticated, "{} byte {n} bit {bit}", case.name());
             }
         }
     }
@@ -259,8 +277,8 @@ proptest! {
             let headers: Vec<_> = names.chain(families).chain(more).map(|name| (name, value.clone())).collect();
             let raw = request(&headers, &body, &format!("https://a.example/x?{query}"), NOW_S);
             drop(provider.handshake(&raw));
-            let is_believed = provider.verify(raw).is_ok();
-            prop_assert!(!is_believed || spec.signature.weak == Some(Weakness::Unsigned), "{}", spec.kind);
+            let is_authenticated = provider.verify(raw).is_ok();
+            prop_assert!(!is_authenticated || spec.signature.weak == Some(Weakness::Unsigned), "{}", spec.kind);
             drop(provider.stored_content("{}", &body.clone().into()));
         }
     }

@@ -1,7 +1,7 @@
 //! The library's API: built-in kinds by name, and the error for an unknown one.
 
 use hooklatch::prelude::*;
-use hooklatch::testing::Trial;
+use hooklatch::testing::{AppExt, Trial};
 
 use crate::process::SECRET;
 use hooklatch_receive::provider::Kind;

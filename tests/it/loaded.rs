@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use hooklatch::App;
 use hooklatch::handler::{Effects, Event};
+use hooklatch::testing::AppExt;
 use hooklatch_core::config::ConfigProblem;
 use hooklatch_core::types::Name;
 use hooklatch_operator::load::{Kinds, Loaded, Settings, load, load_for_tools};

@@ -145,8 +145,8 @@ fn no_token_that_chooses_its_own_algorithm_or_key_verifies() {
     write!(text, "{}", Value::Array(forgeries.clone())).unwrap();
     let judged = judge(&text, &kinds).unwrap();
     assert_eq!(judged.len(), forgeries.len());
-    let believed: Vec<_> = judged.iter().filter(|one| one.is_wrong).collect();
-    assert!(believed.is_empty(), "{believed:#?}");
+    let authenticated: Vec<_> = judged.iter().filter(|one| one.is_wrong).collect();
+    assert!(authenticated.is_empty(), "{authenticated:#?}");
     assert!(serde_json::from_str::<Vec<Vector>>(&text).is_ok());
 }
 

@@ -106,7 +106,7 @@ fn answers(provider: &ActiveProvider, text: &str) -> Vec<String> {
 }
 
 /// True when `body` verifies with `word` as its signature, wherever the kind carries one.
-fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
+fn is_authenticated(provider: &ActiveProvider, word: &str, body: &str) -> bool {
     let spec = &provider.spec().signature;
     let value = spec.layout.written(|slot| match slot {
         LayoutSlot::Signature => word.to_owned(),
@@ -149,7 +149,11 @@ fn no_handshake_answer_verifies_as_the_signature_of_a_body() {
                 for body in [text.clone(), format!("{text}\n"), format!(" {text}")] {
                     let url = form_urlencoded::byte_serialize(body.as_bytes()).collect::<String>();
                     for body in [body, url] {
-                        assert!(!is_believed(&provider, &word, &body), "{}: {text} by {word}", spec.kind);
+                        assert!(
+                            !is_authenticated(&provider, &word, &body),
+                            "{}: {text} by {word}",
+                            spec.kind
+                        );
                     }
                 }
             }

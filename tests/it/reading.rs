@@ -169,16 +169,16 @@ fn a_marqeta_webhook_with_a_secret_must_be_signed_and_one_without_need_not() {
     let with = |secrets: &[Secret]| kind("marqeta").judge_with(secrets, &settings).unwrap();
     let (plain, signing) = (with(&[]), with(&[Secret::new("secret")]));
     let at = sign_at(&plain, "");
-    let believed = |provider: &ActiveProvider, signed: &Signed, body: &[u8]| {
+    let authenticated = |provider: &ActiveProvider, signed: &Signed, body: &[u8]| {
         provider.verify(request(&signed.headers, body, &at.url, NOW_S)).is_ok()
     };
     let (unsigned, signed) = (plain.sign(b"{}", &at).unwrap(), signing.sign(b"{}", &at).unwrap());
-    assert!(believed(&plain, &unsigned, b"{}") && !believed(&signing, &unsigned, b"{}"));
-    assert!(believed(&signing, &signed, b"{}") && !believed(&signing, &signed, b"[]"));
+    assert!(authenticated(&plain, &unsigned, b"{}") && !authenticated(&signing, &unsigned, b"{}"));
+    assert!(authenticated(&signing, &signed, b"{}") && !authenticated(&signing, &signed, b"[]"));
     // HMAC-SHA-1 of `{}` under `secret`, by openssl, in base64.
     let sha1 = Signed { headers: unsigned.headers.clone(), body: Vec::new() }
         .with("x-marqeta-signature", "XWFgXD/uqXmSEN3LcTB9S6JkIl8=");
-    assert!(believed(&signing, &sha1, b"{}"));
+    assert!(authenticated(&signing, &sha1, b"{}"));
 }
 
 #[test]

@@ -34,14 +34,14 @@ async fn a_token_of_one_provider_sees_no_counts_of_others(database: &Database) {
     );
     let counted = async |asking: &Operator| {
         let backlog = asking.get("/backlog").await.body["messages"].as_array().unwrap().len();
-        let standing = asking.get("/destinations/billing").await.body["backlog"].as_array().unwrap().len();
+        let of_billing = asking.get("/destinations/billing").await.body["backlog"].as_array().unwrap().len();
         let activity = asking.get("/activity?destination=billing").await.body;
-        (backlog, standing, activity["attempts"].as_array().unwrap().len())
+        (backlog, of_billing, activity["attempts"].as_array().unwrap().len())
     };
     assert_eq!(counted(&elsewhere).await, (0, 0, 0));
     assert_eq!(counted(&stripe).await, (1, 1, 0), "its own; calls are counted of all providers together");
-    let (backlog, standing, attempts) = counted(&admin).await;
-    assert!((backlog, standing) == (1, 1) && attempts > 0, "{backlog} {standing} {attempts}");
+    let (backlog, of_billing, attempts) = counted(&admin).await;
+    assert!((backlog, of_billing) == (1, 1) && attempts > 0, "{backlog} {of_billing} {attempts}");
 }
 
 async fn a_later_token_of_a_name_is_not_answered_what_an_earlier_one_was(database: &Database) {

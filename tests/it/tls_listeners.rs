@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hooklatch::App;
 use hooklatch::Running;
+use hooklatch::testing::AppExt;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -116,9 +117,9 @@ impl Encrypted {
 }
 
 /// The certificate that a new connection gets.
-async fn shown(to: SocketAddr, believed: &[&Authority]) -> Option<CertificateDer<'static>> {
+async fn shown(to: SocketAddr, trusted: &[&Authority]) -> Option<CertificateDer<'static>> {
     let mut roots = rustls::RootCertStore::empty();
-    for authority in believed {
+    for authority in trusted {
         roots.add(authority.0.der().clone()).unwrap();
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -249,9 +249,9 @@ fn cpu_ns() -> f64 {
 fn cost_ns(provider: &ActiveProvider, (headers, body): &(Headers, String)) -> f64 {
     let raw = request(headers, body.as_bytes(), provider.url(), NOW_S);
     let before_ns = cpu_ns();
-    let is_believed = provider.verify(raw).is_ok();
+    let is_authenticated = provider.verify(raw).is_ok();
     let took_ns = cpu_ns() - before_ns;
-    assert!(!is_believed, "{} believed what was not signed", provider.spec().kind);
+    assert!(!is_authenticated, "{} believed what was not signed", provider.spec().kind);
     took_ns.max(FLOOR_NS)
 }
 

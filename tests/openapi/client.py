@@ -23,7 +23,7 @@ client = package.AuthenticatedClient(base_url=url, token=token, raise_on_unexpec
 # What is answered with a problem, because of what the server has: no secret was received in pairing, the destination
 # is paused, no operation waits for a second person.
 REFUSED = {
-    "post_providers_name_taught": {404, 409},
+    "post_providers_name_pairing": {404, 409},
     "post_destinations_name_decide": {409},
     "post_operations_operation_id_approve": {409},
     "post_operations_operation_id_continue": {409},

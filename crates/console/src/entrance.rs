@@ -78,18 +78,18 @@ pub(crate) async fn judged(
         return Ok(Some(state.gate.judge(token.reveal()).await));
     }
     let presented = state.gate.judge_sessions(&sessions_of(state, headers)).await;
-    let is_good = |(_, judged): &&(&str, Presented)| matches!(judged, Presented::Good(..));
+    let is_good = |(_, judged): &&(&str, Presented)| matches!(judged, Presented::Valid(..));
     let good: Vec<&str> = presented.iter().filter(is_good).map(|(text, _)| *text).collect();
     if good.len() > 1 {
         for session in good {
             if state.gate.end_session(session).await.is_err() {
-                return Ok(Some(Presented::Away));
+                return Ok(Some(Presented::Unavailable));
             }
         }
         return Err(SeveralSessions);
     }
     let mut presented: Vec<Presented> = presented.into_iter().map(|(_, judged)| judged).collect();
-    presented.sort_by_key(|judged| matches!(judged, Presented::Good(..)));
+    presented.sort_by_key(|judged| matches!(judged, Presented::Valid(..)));
     Ok(presented.pop())
 }
 
@@ -101,11 +101,11 @@ pub(crate) async fn authenticate(parts: &Parts, state: &ConsoleState) -> Result<
         Err(SeveralSessions) => return Err(Box::new(target.to_sign_in(state, Some(SEVERAL)))),
     };
     let answer = match judged {
-        Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
+        Some(Presented::Valid(..)) if target.has_arrived && target.is_get => {
             form::go(&format!("{}{}", state.base, target.path))
         }
-        Some(Presented::Good(principal)) => return Ok(principal),
-        Some(Presented::Away) => away(),
+        Some(Presented::Valid(principal)) => return Ok(principal),
+        Some(Presented::Unavailable) => away(),
         Some(Presented::Revoked) => target.to_sign_in(state, Some(REVOKED)),
         Some(Presented::Expired | Presented::Wrong) => target.to_sign_in(state, Some(ENDED)),
         None if target.is_get && !target.has_arrived && comes_from_elsewhere(&parts.headers) => {

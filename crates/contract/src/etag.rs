@@ -103,7 +103,7 @@ fn tag(parts: &[&str]) -> String {
 pub enum IfMatch {
     /// No header: any version.
     #[default]
-    Unsaid,
+    Missing,
     /// `*`: any that there is.
     Any,
     /// One of these strong tags, with their quotes; weak ones match nothing, and are not here.
@@ -117,7 +117,7 @@ pub struct InvalidIfMatch;
 
 impl IfMatch {
     /// The request has no `If-Match`.
-    pub const UNSAID: &'static Self = &Self::Unsaid;
+    pub const MISSING: &'static Self = &Self::Missing;
 
     /// Reads the lines of the header: a list may be spread over several of them.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidIfMatch> {
@@ -151,7 +151,7 @@ impl IfMatch {
             }
         }
         match (found, is_any) {
-            (false, _) => Ok(Self::Unsaid),
+            (false, _) => Ok(Self::Missing),
             (true, true) if tags.is_empty() => Ok(Self::Any),
             (true, true) => Err(InvalidIfMatch),
             (true, false) => Ok(Self::Tags(tags)),
@@ -161,7 +161,7 @@ impl IfMatch {
     /// True when a subject that is there, with this tag, may be acted on.
     pub fn admits(&self, tag: &str) -> bool {
         match self {
-            Self::Unsaid | Self::Any => true,
+            Self::Missing | Self::Any => true,
             Self::Tags(tags) => tags.iter().any(|one| version(one) == version(tag)),
         }
     }
@@ -169,7 +169,7 @@ impl IfMatch {
     /// True when this very tag is named, the digest behind its version included.
     pub fn names(&self, tag: &str) -> bool {
         match self {
-            Self::Unsaid => false,
+            Self::Missing => false,
             Self::Any => true,
             Self::Tags(tags) => tags.iter().any(|one| one == tag),
         }
@@ -237,7 +237,7 @@ mod tests {
             assert_eq!(IfMatch::parse(lines.iter().copied()).ok().as_ref(), want, "{lines:?}");
         }
         let tags = |tags: &[&str]| IfMatch::Tags(tags.iter().map(|one| format!("\"{one}\"")).collect());
-        check(&[], Some(&IfMatch::Unsaid));
+        check(&[], Some(&IfMatch::Missing));
         check(&["*"], Some(&IfMatch::Any));
         check(&[" * "], Some(&IfMatch::Any));
         check(&["\"a\""], Some(&tags(&["a"])));
@@ -259,7 +259,7 @@ mod tests {
         let admits = |line: &str, tag: &str| IfMatch::parse([line]).unwrap().admits(tag);
         assert!(admits("*", "\"a\"") && admits("\"x\", \"a\"", "\"a\""));
         assert!(!admits("\"A\"", "\"a\"") && !admits("W/\"a\"", "\"a\"") && !admits("", "\"a\""));
-        assert!(IfMatch::Unsaid.admits("\"a\""));
+        assert!(IfMatch::Missing.admits("\"a\""));
         assert!(admits("\"a.1\"", "\"a\"") && !admits("\"b.1\"", "\"a\""), "whatever bytes it came with");
         let names = |line: &str, tag: &str| IfMatch::parse_none([line]).unwrap().names(tag);
         assert!(names("W/\"a.1\"", "\"a.1\"") && names("*", "\"a.1\"") && !names("\"a.2\"", "\"a.1\""));

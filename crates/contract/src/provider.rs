@@ -179,7 +179,7 @@ pub struct ProviderView {
     /// True while it takes a secret that its sender posts to the URL (`pairing = "open"`).
     pub is_pairing: bool,
     /// Time when its sender posted a secret (`pairing`) that no operator has read yet.
-    pub taught_at_ms: Option<i64>,
+    pub paired_at_ms: Option<i64>,
     /// Time for which the ids of its events are remembered. Days.
     pub ids_days: u32,
     /// Types of which its kind has sample events, for test events.
@@ -257,15 +257,15 @@ pub struct WaitingCount {
     pub oldest_received_at_ms: i64,
 }
 
-/// A secret that a sender taught us: shown once.
+/// A secret that a sender sent for pairing: shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TaughtView {
+pub struct PairingView {
     /// Name of the provider whose secret it is.
     pub provider: String,
     /// The secret as the sender gave it.
     pub secret: String,
     /// Time when it was received.
-    pub taught_at_ms: i64,
+    pub paired_at_ms: i64,
 }
 
 /// A rejected request.

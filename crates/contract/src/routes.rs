@@ -11,7 +11,7 @@ use super::order::{
     EventOrder, MessageOrder, OrderResult, PauseOrder, ReasonOrder, TestEventOrder, TestEventView, TokenOrder,
 };
 use super::page::{Page, SearchView};
-use super::provider::{BacklogView, DestinationView, ProviderView, RejectedGroup, RejectedView, TaughtView};
+use super::provider::{BacklogView, DestinationView, PairingView, ProviderView, RejectedGroup, RejectedView};
 use super::server::{ActivityView, AuditView, MeView, SettingView, StatisticsView, TokenMade, TokenView};
 use hooklatch_core::types::Role;
 
@@ -268,8 +268,8 @@ pub const ROUTES: &[RouteFacts] = &[
     post::<PauseOrder, OrderResult>("/providers/{name}/decide", Role::Operator,
         "Pause or resume a provider: while it is paused its events are admitted and not dispatched.",
     ),
-    act::<TaughtView>("/providers/{name}/taught", Role::Operator,
-        "The secret that a sender taught us while its provider was pairing: once.",
+    act::<PairingView>("/providers/{name}/pairing", Role::Operator,
+        "The secret that a sender sent while its provider was pairing: once.",
     ),
     post::<TestEventOrder, TestEventView>("/providers/{name}/test-events", Role::Operator,
         "Make a test event of this provider. It is marked as one everywhere, and nothing follows from it unless `route` \

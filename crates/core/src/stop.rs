@@ -96,7 +96,7 @@ pub async fn pass(duration: Duration) {
 }
 
 /// Awaits `future` to its end and forgets its result, where no result would change what is done next.
-pub async fn to_end<T>(future: impl Future<Output = T>) {
+pub async fn ignore_result<T>(future: impl Future<Output = T>) {
     drop(future.await);
 }
 

@@ -31,7 +31,7 @@ mod worker;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use destinations::{
-    BareCalls, DestinationError, Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing,
+    BareCalls, DestinationError, Handshake, HandshakeEnd, Handshakes, http_client, http_client_trusting,
     parse_destination, silent_log_targets,
 };
 pub use node::{Handover, NodeCalls, Outbox, ReadyDestinations, Waker};

@@ -40,7 +40,7 @@ use crate::worker::{CUT_TIMEOUT, Worker};
 use hooklatch_contract::CallTimesView;
 use hooklatch_core::config::{DestinationConfig, OutboxConfig, Secret, UnknownPolicy};
 use hooklatch_core::current::Current;
-use hooklatch_core::stop::{Stop, to_end};
+use hooklatch_core::stop::{Stop, ignore_result};
 use hooklatch_core::types::{Clock, Name};
 use hooklatch_store::{
     ActivityCounts, ActivitySubject, InitialLease, LeaseWant, LeasedMessage, Settlement, Store, StoreError,
@@ -230,7 +230,7 @@ impl Outbox {
             warn!("stopped before every result was written; those leases will end by themselves");
         }
         // It is between two looks at the database, or in one whose time is limited.
-        to_end(timeout(CUT_TIMEOUT, watcher.join_next())).await;
+        ignore_result(timeout(CUT_TIMEOUT, watcher.join_next())).await;
     }
 
     /// One step, for tests: takes what is due now, makes the calls, settles, and says how many messages it

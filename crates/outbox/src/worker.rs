@@ -35,7 +35,7 @@ use tracing::{info, warn};
 use super::post::Post;
 use super::state::{CLOCK_SET_MS, OutboxState};
 use crate::timing::{jittered, pause, pause_for};
-use hooklatch_core::stop::{Stop, Stopper, to_end};
+use hooklatch_core::stop::{Stop, Stopper, ignore_result};
 use hooklatch_core::types::Name;
 use hooklatch_store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
 
@@ -250,7 +250,7 @@ impl Worker {
     async fn let_go(&self) {
         while self.shared.taken_n() > 0 {
             // A slot that admission gives back unused notifies no task.
-            to_end(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
+            ignore_result(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
         }
     }
 }

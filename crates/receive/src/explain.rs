@@ -274,7 +274,7 @@ impl Explainer {
         let at_ms = order.at_ms.or(saved.now_ms).unwrap_or(now_ms);
         let bytes_n = saved.body.len();
         let case = Case { provider, others, saved, at_ms, is_at_own_time: order.at_own_time };
-        self.heavy.done(bytes_n, move || case.view()).await
+        self.heavy.run(bytes_n, move || case.view()).await
     }
 }
 

@@ -40,7 +40,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 pub struct RequestNotes {
     entries: Arc<ProviderTable>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
-    taught: Arc<Mutex<BTreeMap<Name, PairingSecret>>>,
+    pairings: Arc<Mutex<BTreeMap<Name, PairingSecret>>>,
     uses: Arc<Uses>,
     /// Those of every configuration of which something may have to be written.
     all_uses: Arc<Mutex<Vec<Arc<Uses>>>>,
@@ -115,7 +115,7 @@ impl RequestNotes {
             entries,
             installation_id: *installation_id,
             notes: Arc::default(),
-            taught: Arc::default(),
+            pairings: Arc::default(),
             all_uses: Arc::new(Mutex::new(vec![Arc::clone(&uses)])),
             uses,
             copies: CopyCounts::default(),
@@ -140,12 +140,12 @@ impl RequestNotes {
     }
 
     /// Keeps the newest secret that a sender sent while its provider is pairing.
-    pub(crate) fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
-        let taught =
-            PairingSecret { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
-        self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
-        if let Some(left_out_n) = self.lines.may_write(provider, "taught") {
-            info!(provider.name = %provider, left_out_n, "a sender sent a secret while its provider was pairing: `hooklatch taught` shows it, once");
+    pub(crate) fn paired(&self, provider: &Name, secret: &str, paired_at_ms: UnixMs) {
+        let pairing =
+            PairingSecret { provider: provider.to_string(), secret: secret.to_owned(), paired_at_ms };
+        self.pairings.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), pairing);
+        if let Some(left_out_n) = self.lines.may_write(provider, "pairing") {
+            info!(provider.name = %provider, left_out_n, "a sender sent a secret while its provider was pairing: `hooklatch pairing` shows it, once");
         }
     }
 
@@ -239,12 +239,12 @@ impl RequestNotes {
             let rejections: Vec<Rejection> = noted.into_values().flatten().collect();
             let uses = self.taken_uses();
             let copies = self.copies.taken();
-            let taught = std::mem::take(&mut *self.taught.lock().unwrap_or_else(PoisonError::into_inner));
-            if let Err((error, left)) = keep_secrets(store, taught).await {
+            let pairings = std::mem::take(&mut *self.pairings.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Err((error, left)) = keep_secrets(store, pairings).await {
                 // Its sender does not send it again.
-                let mut taught = self.taught.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut pairings = self.pairings.lock().unwrap_or_else(PoisonError::into_inner);
                 for (name, secret) in left {
-                    taught.entry(name).or_insert(secret);
+                    pairings.entry(name).or_insert(secret);
                 }
                 warn!(%error, "could not record a secret that was received during pairing: it is tried again");
             }

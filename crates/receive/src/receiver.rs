@@ -315,7 +315,7 @@ impl Receiver {
     }
 
     /// The answer to a handshake by another method than POST; events are never sent by those.
-    pub fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
+    pub fn answer_handshake(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
         self.count(Some(entry), RequestEnd::Nothing, request.received_at_ms);
@@ -333,8 +333,8 @@ impl Receiver {
         let trace = self.traces.request(&request.headers);
         if let Some(reply) = provider.handshake(&request) {
             self.answered_a_handshake(entry);
-            if let Some(secret) = &reply.taught {
-                self.notes.taught(provider.name(), secret, request.received_at_ms);
+            if let Some(secret) = &reply.pairing_secret {
+                self.notes.paired(provider.name(), secret, request.received_at_ms);
             }
             return Ok(SenderAnswer::to_handshake(reply));
         }
@@ -475,7 +475,7 @@ impl Receiver {
     ) -> Diagnosis {
         let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), rejected.clone());
         let bytes_n = rejected.request.body.len();
-        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
+        let found = self.heavy.run(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
         found.unwrap_or_else(|| Diagnosis::plain(&rejected.why))
     }
 }

@@ -404,7 +404,7 @@ pub(crate) fn cuts(config: &RetentionConfig, now_ms: UnixMs) -> Cuts {
         lanes_ms: cut(config.lanes_days),
         rejections_ms: cut(config.rejections_days),
         secret_uses_ms: cut(config.secret_uses_days),
-        taught_ms: cut(config.taught_days),
+        pairing_ms: cut(config.pairing_days),
         activity_ms: cut(ACTIVITY_DAYS),
         // Each row says itself when its window is over.
         answers_ms: now_ms,

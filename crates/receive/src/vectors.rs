@@ -117,7 +117,8 @@ fn verdict(vector: &Vector, kind: &Provider) -> (&'static str, &'static str, Str
                 (Some(reply), _) => answered(vector, &why, &reply),
                 (None, Some(own)) => {
                     let AnswerSpec { status, body, content_type, .. } = own.into_owned();
-                    let reply = Reply { status, headers: Vec::new(), body, content_type, taught: None };
+                    let reply =
+                        Reply { status, headers: Vec::new(), body, content_type, pairing_secret: None };
                     answered(vector, &why, &reply)
                 }
                 (None, None) => ("valid", "ok", why),

@@ -42,16 +42,16 @@ impl Heavy {
 
     /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not a
     /// caller still waits for it.
-    pub(crate) async fn done<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         bytes_n: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if Self::is_light(bytes_n) { Some(work()) } else { self.beside(work).await }
+        if Self::is_light(bytes_n) { Some(work()) } else { self.run_blocking(work).await }
     }
 
     /// Returns the result of `work`, which takes long whatever the size of the body is; `None` when it broke off.
-    pub(crate) async fn beside<T: Send + 'static>(
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
@@ -79,7 +79,7 @@ pub(crate) async fn verified(
         return Ok(entry.provider.try_verify(request)?);
     }
     let entry = Arc::clone(entry);
-    let verified = heavy.done(bytes_n, move || entry.provider.try_verify(request)).await;
+    let verified = heavy.run(bytes_n, move || entry.provider.try_verify(request)).await;
     Ok(verified.ok_or_else(interrupted)??)
 }
 
@@ -94,7 +94,7 @@ async fn verified_by(
     let (entry, used) = (Arc::clone(entry), Arc::new(UsedKeys::new(fetcher)));
     let source = Arc::clone(&used);
     let work = move || entry.provider.verify_with_source(source, request);
-    let verified = heavy.done(bytes_n, work).await.ok_or_else(interrupted)??;
+    let verified = heavy.run(bytes_n, work).await.ok_or_else(interrupted)??;
     used.proved();
     Ok(verified)
 }
@@ -112,7 +112,7 @@ pub(crate) async fn read(
         return Ok((verified, events));
     }
     let entry = Arc::clone(entry);
-    let reading = heavy.done(bytes_n, move || {
+    let reading = heavy.run(bytes_n, move || {
         let events = entry.provider.read_at_most(&verified, events_n_max);
         (verified, events)
     });
@@ -130,7 +130,7 @@ pub(crate) async fn answer<'a>(
         return entry.provider.answer(verified);
     }
     let (entry, verified) = (Arc::clone(entry), verified.clone());
-    let made = heavy.beside(move || entry.provider.answer(&verified).map(Cow::into_owned)).await;
+    let made = heavy.run_blocking(move || entry.provider.answer(&verified).map(Cow::into_owned)).await;
     made.flatten().map(Cow::Owned)
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use crate::provider::Provider;
     use hooklatch_core::config::OnHandlerError;
     use hooklatch_core::types::Clock;
-    use hooklatch_verify::{Believed, BelievedExt, KeySource, Keys, KeysExt, failed_at};
+    use hooklatch_verify::{Authenticated, AuthenticatedExt, KeySource, Keys, KeysExt, failed_at};
 
     #[tokio::test]
     async fn a_large_body_is_verified_beside_what_else_is_served() {
@@ -221,19 +221,19 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         // A caller that ran it here would wait in vain for the send after it.
         let wait = move || receiver.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
-        let verified = heavy.done(BYTES_MAX + 1, wait);
+        let verified = heavy.run(BYTES_MAX + 1, wait);
         let (was_received, ()) = futures_util::join!(verified, async { sender.send(()).expect("it waits") });
         assert_eq!(was_received, Some(true));
         let here = std::thread::current().id();
-        assert_eq!(heavy.done(BYTES_MAX, || std::thread::current().id()).await, Some(here));
-        assert_ne!(heavy.done(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
+        assert_eq!(heavy.run(BYTES_MAX, || std::thread::current().id()).await, Some(here));
+        assert_ne!(heavy.run(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
         assert_ne!(
-            heavy.beside(|| std::thread::current().id()).await,
+            heavy.run_blocking(|| std::thread::current().id()).await,
             Some(here),
             "however small the body is"
         );
-        assert_eq!(heavy.done(BYTES_MAX + 1, || panic!("a defect")).await, None::<()>);
-        assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1), "and the next one has its place");
+        assert_eq!(heavy.run(BYTES_MAX + 1, || panic!("a defect")).await, None::<()>);
+        assert_eq!(heavy.run(BYTES_MAX + 1, || 1).await, Some(1), "and the next one has its place");
     }
 
     #[tokio::test]
@@ -245,20 +245,20 @@ mod tests {
         for _ in 0..places_n {
             let receiver = Arc::clone(&receiver);
             let wait = move || drop(receiver.lock().map(|receiver| receiver.recv()));
-            let gone = futures_util::future::poll_immediate(Box::pin(heavy.done(BYTES_MAX + 1, wait))).await;
+            let gone = futures_util::future::poll_immediate(Box::pin(heavy.run(BYTES_MAX + 1, wait))).await;
             assert_eq!(gone, None, "its request went away");
         }
         assert_eq!(heavy.0.available_permits(), 0, "its place is taken until it is done");
         drop(sender);
-        assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1));
+        assert_eq!(heavy.run(BYTES_MAX + 1, || 1).await, Some(1));
     }
 
     /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
-    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Authenticated, VerifyError> {
         for id in String::from_utf8_lossy(&request.body).split(',') {
             keys.key_text(&request.url, id)?;
         }
-        Ok(Believed::plain(0))
+        Ok(Authenticated::plain(0))
     }
 
     fn request(setting: &str, ids: &str) -> RawRequest {

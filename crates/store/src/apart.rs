@@ -92,7 +92,7 @@ impl Store {
     /// Returns the other contents received under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let (key, ring) = (key.clone(), self.ring.clone());
-        alone!(self, people, "event_conflicts", |db| {
+        alone!(self, operators, "event_conflicts", |db| {
             let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
             let mut kept = Vec::with_capacity(rows.len());
             for row in rows {
@@ -109,7 +109,7 @@ impl Store {
     /// The headers and bytes of an event, as long as they are kept.
     pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
         let (key, ring) = (key.clone(), self.ring.clone());
-        alone!(self, people, "event_content", |db| event_content(db, &key, &ring).await)
+        alone!(self, operators, "event_content", |db| event_content(db, &key, &ring).await)
     }
 }
 

@@ -221,7 +221,7 @@ impl Store {
         if self.dialect() == "postgres" {
             return Ok(None);
         }
-        alone!(self, people, "pages", |db| {
+        alone!(self, operators, "pages", |db| {
             let rows = db.fetch_as_is(MISTAKES, &[]).await?;
             let texts = rows.iter().map(|row| row.text("quick_check"));
             texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()

@@ -152,7 +152,7 @@ impl Store {
     pub async fn key_mismatch(&self) -> Result<Option<String>, StoreError> {
         let ring = self.ring().clone();
         if ring.is_on() {
-            alone!(self, people, "key_mismatch", |db| {
+            alone!(self, operators, "key_mismatch", |db| {
                 for key in ring.keys() {
                     if let Some(row) = db.fetch_optional(CHECK_VALUE, &[key.id().into()]).await?
                         && row.bytes("check_value")? != key.check_value()
@@ -169,7 +169,7 @@ impl Store {
 
     /// Returns the id of the newest key that this database was sealed with, if any.
     pub async fn key_known(&self) -> Result<Option<String>, StoreError> {
-        alone!(self, people, "key_known", |db| {
+        alone!(self, operators, "key_known", |db| {
             let sql = "/* key_known */ SELECT key_id FROM encryption_keys ORDER BY written_at_ms DESC, key_id DESC LIMIT 1";
             db.fetch_optional(sql, &[]).await?.map(|row| row.text("key_id")).transpose()
         })

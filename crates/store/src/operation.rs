@@ -66,8 +66,8 @@ macro_rules! purpose {
     (worker) => {
         crate::db::Purpose::Worker
     };
-    (people) => {
-        crate::db::Purpose::People
+    (operators) => {
+        crate::db::Purpose::Operators
     };
     (deciding) => {
         crate::db::Purpose::Deciding

@@ -50,7 +50,7 @@ impl Store {
     /// Returns what followed from an event; `None` when there is none of this key.
     pub async fn event_receipt(&self, key: &EventKey) -> Result<Option<EventReceipt>, StoreError> {
         let (key, installation_id) = (key.clone(), self.installation_id().await?);
-        alone!(self.people.event_receipt(&key, &installation_id))
+        alone!(self.operators.event_receipt(&key, &installation_id))
     }
 }
 

@@ -55,7 +55,7 @@ pub struct PairingSecret {
     /// The secret as the sender gave it.
     pub secret: String,
     /// Time at which it was received.
-    pub taught_at_ms: UnixMs,
+    pub paired_at_ms: UnixMs,
 }
 
 impl std::fmt::Debug for PairingSecret {
@@ -127,11 +127,11 @@ impl Store {
     }
 
     /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
-    pub async fn pairing_secret_keep(&self, taught: PairingSecret) -> Result<(), StoreError> {
+    pub async fn pairing_secret_keep(&self, pairing: PairingSecret) -> Result<(), StoreError> {
         alone!(self, writer, "pairing_secret_keep", |db| {
-            let sql = "/* pairing_secret_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
-                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
-            let values = [taught.provider.into(), taught.secret.into(), taught.taught_at_ms.into()];
+            let sql = "/* pairing_secret_keep */ INSERT INTO pairing_secrets (provider, secret, paired_at_ms) VALUES ($1, $2, $3)
+                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, paired_at_ms = excluded.paired_at_ms";
+            let values = [pairing.provider.into(), pairing.secret.into(), pairing.paired_at_ms.into()];
             db.execute(sql, &values).await.map(drop)
         })
     }

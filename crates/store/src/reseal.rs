@@ -168,7 +168,7 @@ impl SealedTable {
 impl Store {
     /// Returns the keys that something is sealed with, each with the tables that have it: a probe of an index for each.
     pub async fn keys_in_use(&self) -> Result<Vec<KeyUse>, StoreError> {
-        alone!(self, people, "keys_in_use", |db| {
+        alone!(self, operators, "keys_in_use", |db| {
             let mut found: Vec<KeyUse> = Vec::new();
             for table in SealedTable::ALL {
                 let sql = format!(
@@ -194,7 +194,7 @@ impl Store {
         from: ResealPlace,
     ) -> Result<(u32, Option<ResealPlace>), StoreError> {
         let (rows, key_id) = (of.table.of_key_sql(), of.key_id.clone());
-        alone!(self, people, "key_rows", |db| {
+        alone!(self, operators, "key_rows", |db| {
             let values = [key_id.into(), from.number.into(), from.attempt_n.into(), SEALED_COUNTED_N.into()];
             let last = format!("/* key_rows */ SELECT {rows} LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1");
             if let Some(row) = db.fetch_optional(last, &values).await? {
@@ -207,7 +207,7 @@ impl Store {
 
     /// Returns how many of the oldest [`SEALED_COUNTED_N`] rows of each table are in the clear, where any is.
     pub async fn clear_rows(&self) -> Result<Vec<(SealedTable, u32)>, StoreError> {
-        alone!(self, people, "clear_rows", |db| {
+        alone!(self, operators, "clear_rows", |db| {
             let mut found = Vec::new();
             for table in SealedTable::ALL {
                 // What has no answer has nothing to seal.

@@ -101,7 +101,7 @@ impl Store {
         match tx.trial_begins().await {
             Ok(()) => Ok(tx),
             Err(error) => {
-                hooklatch_core::stop::to_end(crate::db::trial_ends(tx)).await;
+                hooklatch_core::stop::ignore_result(crate::db::trial_ends(tx)).await;
                 Err(error)
             }
         }

@@ -103,14 +103,12 @@ pub fn hex_text(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
     /// MD5, only where a sender offers nothing else.
-    #[doc(hidden)]
     Md5,
     /// SHA-1, only where a sender offers nothing else.
     Sha1,
     /// The SHA-2 digest of 256 bits.
     Sha256,
     /// The SHA-2 digest of 384 bits.
-    #[doc(hidden)]
     Sha384,
     /// The SHA-2 digest of 512 bits.
     Sha512,

@@ -9,15 +9,12 @@ const SHOWN_CHARS_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
-    #[doc(hidden)]
     #[error("header `{0}` is missing")]
     HeaderMissing(String),
     /// A header that decides appears more than once.
-    #[doc(hidden)]
     #[error("header `{0}` appears more than once")]
     HeaderRepeated(String),
     /// The place of the signature is there, but has another shape than the kind's.
-    #[doc(hidden)]
     #[error("`{place}` is malformed: {why}")]
     Malformed {
         /// Name of the header, or pointer into the body.
@@ -26,7 +23,6 @@ pub enum VerifyError {
         why: &'static str,
     },
     /// The signed time is too long ago.
-    #[doc(hidden)]
     #[error("timestamp is {age_s} s old, tolerance is {tolerance_s} s")]
     Stale {
         /// Age by our clock, in seconds.
@@ -35,7 +31,6 @@ pub enum VerifyError {
         tolerance_s: u32,
     },
     /// The signed time is ahead of our clock.
-    #[doc(hidden)]
     #[error("timestamp is {ahead_s} s ahead of our clock, tolerance is {tolerance_s} s")]
     Future {
         /// Distance by our clock, in seconds.
@@ -44,12 +39,10 @@ pub enum VerifyError {
         tolerance_s: u32,
     },
     /// The key to verify it with is not at hand.
-    #[doc(hidden)]
     #[error("no key to verify with: {0}")]
     NoKey(String),
     /// The request names a key that no setting holds and that was not fetched yet. A caller that can fetch it does so,
     /// and verifies once more; for everybody else it is a key that is not at hand.
-    #[doc(hidden)]
     #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", printable(id))]
     KeyWanted {
         /// Name of the setting that would hold the key.
@@ -58,11 +51,9 @@ pub enum VerifyError {
         id: String,
     },
     /// The sender signs nothing, and the operator did not configure that this is accepted.
-    #[doc(hidden)]
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
     Unsigned,
     /// The sender signed it, for an account that is not one of the configured ones.
-    #[doc(hidden)]
     #[error("{}", foreign(setting, account.as_deref()))]
     ForeignAccount {
         /// Name of the setting that lists the operator's accounts.
@@ -71,7 +62,6 @@ pub enum VerifyError {
         account: Option<String>,
     },
     /// Well-formed and in time, but signed with none of our secrets.
-    #[doc(hidden)]
     #[error("signature {}", unmatched(*keys_n))]
     Mismatch {
         /// Number of secrets that were tried.

@@ -14,7 +14,7 @@ use hooklatch_core::json::{Document, PointerTarget, text_of};
 /// Longest text of a stranger's that is sent back.
 const ECHO_BYTES_MAX: usize = 2_048;
 /// Longest secret that a sender may send for pairing. Bytes.
-const TAUGHT_BYTES_MAX: usize = 512;
+const PAIRING_SECRET_BYTES_MAX: usize = 512;
 /// Text of a setting that is armed.
 const ARMED: &str = "open";
 
@@ -30,14 +30,14 @@ pub struct Reply {
     /// Content type of the body.
     pub content_type: String,
     /// The secret that the sender sent for pairing, for an operator to read.
-    pub taught: Option<String>,
+    pub pairing_secret: Option<String>,
 }
 
 impl Reply {
     /// 200 and a plain text.
     pub fn text(body: String) -> Self {
         let content_type = "text/plain; charset=utf-8".to_owned();
-        Self { status: 200, headers: vec![nosniff()], body, content_type, taught: None }
+        Self { status: 200, headers: vec![nosniff()], body, content_type, pairing_secret: None }
     }
 }
 
@@ -50,8 +50,8 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
     if !is_armed || !spec.token.as_ref().is_none_or(|token| knows_token(token, keys, request)) {
         return None;
     }
-    let taught = match &spec.keeps {
-        Some(pointer) => Some(taught(&request.body, pointer)?),
+    let pairing_secret = match &spec.keeps {
+        Some(pointer) => Some(secret_at(&request.body, pointer)?),
         None => None,
     };
     let mac = match &spec.mac {
@@ -71,13 +71,13 @@ pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<
         spec.headers.iter().filter_map(|(name, pattern)| Some((name.clone(), filled(pattern)?))).collect();
     headers.push(nosniff());
     let content_type = spec.content_type.clone().unwrap_or_else(|| usual.to_owned());
-    Some(Reply { status: spec.status, headers, body, content_type, taught })
+    Some(Reply { status: spec.status, headers, body, content_type, pairing_secret })
 }
 
 /// The secret at `pointer`, if it looks like one.
-fn taught(body: &[u8], pointer: &str) -> Option<String> {
+fn secret_at(body: &[u8], pointer: &str) -> Option<String> {
     let is_plain =
-        |text: &String| text.len() <= TAUGHT_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+        |text: &String| text.len() <= PAIRING_SECRET_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
     text_of(body, pointer).ok().filter(|text| !text.is_empty()).filter(is_plain)
 }
 

@@ -151,13 +151,13 @@ mod tests {
         let key = r#"{"kty":"RSA","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ","e":"AQAB"}"#;
         let key = PublicKey::parse(key).expect("a key");
         let text = format!("{header}..{signature}");
-        let believed = |text: &str, payload: &[u8]| {
+        let authenticated = |text: &str, payload: &[u8]| {
             Jws::parse_detached(text, payload).is_some_and(|jws| jws.verified(&key) == Some(payload))
         };
-        assert!(believed(&text, payload));
-        assert!(!believed(&text, b"{}") && !believed(&text, b""));
+        assert!(authenticated(&text, payload));
+        assert!(!authenticated(&text, b"{}") && !authenticated(&text, b""));
         for other in [header, "", "..", "a..b", &format!("{header}.e30.{signature}"), &format!("{text}..x")] {
-            assert!(!believed(other, payload), "{other}");
+            assert!(!authenticated(other, payload), "{other}");
         }
         let critical = base64url_text(br#"{"alg":"RS256","b64":false,"crit":["b64"]}"#);
         assert!(Jws::parse_detached(&format!("{critical}..{signature}"), payload).is_none());

@@ -51,4 +51,6 @@ pub use request::{
 pub use schemes::standard_webhooks;
 pub use sign::{SignAt, Signed, sign, unsigned};
 pub use time::{check_timestamp, happened_ms, rfc3339_ms, rfc3339_text};
-pub use verified::{Believed, BelievedExt, RejectedRequest, Unverified, Verified, VerifyFn, verify};
+pub use verified::{
+    Authenticated, AuthenticatedExt, RejectedRequest, Unverified, Verified, VerifyFn, verify,
+};

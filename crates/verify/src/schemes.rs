@@ -18,7 +18,7 @@ use super::request::{
     RawRequest, SIGNATURES_N_MAX, SignedValues, deciding_header, deciding_value, first_present, parts,
 };
 use super::time::{SignedAt, check_age, check_time, signed_at};
-use super::verified::{Believed, BelievedExt};
+use super::verified::{Authenticated, AuthenticatedExt};
 use crate::spec::{Layout, LayoutSlot, SignatureSpec, TimeUnit};
 use hooklatch_core::json::{Document, PointerTarget, elements, text_of};
 use hooklatch_core::types::UnixMs;
@@ -43,7 +43,7 @@ pub(crate) fn verify_standard(
     spec: &SignatureSpec,
     keys: &Keys,
     request: &RawRequest,
-) -> Result<Believed, VerifyError> {
+) -> Result<Authenticated, VerifyError> {
     let families: Vec<Family> = spec.headers.iter().map(|prefix| Family::of(prefix)).collect();
     let present = families.iter().find(|family| request.headers.contains_key(&family.signature));
     let Some(family) = present.or(families.first()) else {
@@ -54,7 +54,11 @@ pub(crate) fn verify_standard(
 }
 
 /// The Standard Webhooks scheme under one header prefix, for kinds that verify with code.
-pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Result<Believed, VerifyError> {
+pub fn standard_webhooks(
+    request: &RawRequest,
+    keys: &Keys,
+    prefix: &str,
+) -> Result<Authenticated, VerifyError> {
     let (past_s, future_s) = keys.tolerance_s();
     let check = |at, received_at_ms| check_age(at, received_at_ms, past_s, future_s);
     verify_family(&Family::of(prefix), keys, request, true, check)
@@ -68,7 +72,7 @@ fn verify_family(
     request: &RawRequest,
     is_text_needed: bool,
     check: impl Fn(SignedAt, UnixMs) -> Result<(), VerifyError>,
-) -> Result<Believed, VerifyError> {
+) -> Result<Authenticated, VerifyError> {
     let signatures = deciding_header(&request.headers, &family.signature)?;
     let id = deciding_header(&request.headers, &family.id)?;
     let timestamp = deciding_header(&request.headers, &family.timestamp)?;
@@ -94,9 +98,12 @@ fn verify_family(
         };
         is_any_ours = true;
         if let Some(secret_n) = matched {
-            let believed =
-                if is_text_needed { Believed::of(secret_n, &parts) } else { Believed::plain(secret_n) };
-            return Ok(believed.at(timestamp).id(id));
+            let authenticated = if is_text_needed {
+                Authenticated::of(secret_n, &parts)
+            } else {
+                Authenticated::plain(secret_n)
+            };
+            return Ok(authenticated.at(timestamp).id(id));
         }
     }
     if is_any_ours {
@@ -188,7 +195,7 @@ pub(crate) fn verify_signed(
     spec: &SignatureSpec,
     keys: &Keys,
     request: &RawRequest,
-) -> Result<Believed, VerifyError> {
+) -> Result<Authenticated, VerifyError> {
     check_shape(spec, keys, request)?;
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;
@@ -247,7 +254,7 @@ pub(crate) fn verify_signed(
                     "it is not JSON, so that its hash may be of a longer text",
                 ));
             }
-            return Ok(believed(spec, secret_n, &parts, timestamp.map(|(_, text)| text)));
+            return Ok(authenticated(spec, secret_n, &parts, timestamp.map(|(_, text)| text)));
         }
     }
     if let Some(wanted) = wanted {
@@ -284,20 +291,20 @@ fn check_shape(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Resul
 
 /// Builds the verified result, with its signed text where that detects replays: elsewhere the text is not needed, and
 /// it is as long as the body.
-fn believed(
+fn authenticated(
     spec: &SignatureSpec,
     secret_n: usize,
     parts: &[Cow<'_, [u8]>],
     timestamp: Option<&str>,
-) -> Believed {
-    let believed = if spec.is_signed_text_needed {
-        Believed::of(secret_n, &parts.iter().map(|part| &**part).collect::<Vec<_>>())
+) -> Authenticated {
+    let authenticated = if spec.is_signed_text_needed {
+        Authenticated::of(secret_n, &parts.iter().map(|part| &**part).collect::<Vec<_>>())
     } else {
-        Believed::plain(secret_n)
+        Authenticated::plain(secret_n)
     };
     match timestamp {
-        Some(time) => believed.at(time),
-        None => believed,
+        Some(time) => authenticated.at(time),
+        None => authenticated,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out, with which secret signed, and what exactly it
 //! signed; and the account of an event, compared with the operator's own. `schemes.rs` and kinds with code return the
-//! evidence ([`Believed`]); `read/` takes what is made here apart.
+//! evidence ([`Authenticated`]); `read/` takes what is made here apart.
 
 use sha2::{Digest, Sha256};
 
@@ -14,7 +14,7 @@ use hooklatch_core::types::BodyDigest;
 
 /// The evidence of a verified request: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Believed {
+pub struct Authenticated {
     secret_n: usize,
     signed: SignedText,
     time: Option<String>,
@@ -32,7 +32,7 @@ enum SignedText {
     Each(Vec<BodyDigest>),
 }
 
-impl Believed {
+impl Authenticated {
     /// Signed by the secret at `secret_n` (0 is the newest): the joined text of `parts`.
     pub fn of(secret_n: usize, parts: &[&[u8]]) -> Self {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
@@ -54,7 +54,7 @@ impl Believed {
 }
 
 /// What the built-in kinds say of a verified request besides: not a part of what users of the library see.
-pub trait BelievedExt: Sized {
+pub trait AuthenticatedExt: Sized {
     /// Signed by the secret at `secret_n`, where every event of a batch has its own signed text.
     fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self;
 
@@ -70,7 +70,7 @@ pub trait BelievedExt: Sized {
     fn id(self, id: impl Into<String>) -> Self;
 }
 
-impl BelievedExt for Believed {
+impl AuthenticatedExt for Authenticated {
     fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
         Self { signed, ..Self::plain(secret_n) }
@@ -97,13 +97,13 @@ fn digest_of(parts: &[&[u8]]) -> BodyDigest {
 #[derive(Debug, Clone)]
 pub struct Verified {
     request: RawRequest,
-    believed: Believed,
+    authenticated: Authenticated,
 }
 
 impl Verified {
     /// A request that no sender sent: an operator made it for a test event with this id, and answers for it.
     pub fn by_operator(request: RawRequest, id: &str) -> Self {
-        Self { request, believed: Believed::plain(0).id(id) }
+        Self { request, authenticated: Authenticated::plain(0).id(id) }
     }
 
     /// Refuses the request if by `[whose]` of the kind the event is not of one of the operator's accounts.
@@ -121,28 +121,28 @@ impl Verified {
 
     /// Position of the configured secret that matched, from 0 (the newest).
     pub fn secret_n(&self) -> usize {
-        self.believed.secret_n
+        self.authenticated.secret_n
     }
 
     /// The time that the signature covers, as it was written.
     pub fn signed_time(&self) -> Option<&str> {
-        self.believed.time.as_deref()
+        self.authenticated.time.as_deref()
     }
 
     /// The id that the signature covers.
     pub fn signed_id(&self) -> Option<&str> {
-        self.believed.id.as_deref()
+        self.authenticated.id.as_deref()
     }
 
     /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
     /// the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
-        self.believed.signed_text(event_n)
+        self.authenticated.signed_text(event_n)
     }
 }
 
 /// Verification that no spec can express: which of the keys signed the request, and what text; or why it fails.
-pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
+pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Authenticated, VerifyError>;
 
 /// The operator's choice about requests that a sender does not sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -178,23 +178,23 @@ pub fn verify(
     unverified: Unverified,
     request: RawRequest,
 ) -> Result<Verified, Box<RejectedRequest>> {
-    match believed(spec, code, keys, unverified, &request) {
-        Ok(believed) => Ok(Verified { request, believed }),
+    match authenticated(spec, code, keys, unverified, &request) {
+        Ok(authenticated) => Ok(Verified { request, authenticated }),
         Err(why) => Err(Box::new(RejectedRequest { why, request })),
     }
 }
 
 /// Finds the secret that signed the request, and what it signed.
-fn believed(
+fn authenticated(
     spec: &SignatureSpec,
     code: Option<VerifyFn>,
     keys: &Keys,
     unverified: Unverified,
     request: &RawRequest,
-) -> Result<Believed, VerifyError> {
+) -> Result<Authenticated, VerifyError> {
     if spec.may_be_unsigned && keys.is_empty() {
         return match unverified {
-            Unverified::Accept => Ok(Believed::plain(0)),
+            Unverified::Accept => Ok(Authenticated::plain(0)),
             Unverified::Refuse => Err(VerifyError::Unsigned),
         };
     }
@@ -202,8 +202,8 @@ fn believed(
         (Scheme::Code, Some(code)) => code(request, keys),
         (Scheme::Code, None) => Err(VerifyError::malformed("scheme", "the kind has no code to verify with")),
         (Scheme::StandardWebhooks, _) => schemes::verify_standard(spec, keys, request),
-        (Scheme::Token, _) => schemes::verify_token(spec, keys, request).map(Believed::plain),
-        (Scheme::Basic, _) => schemes::verify_basic(keys, request).map(Believed::plain),
+        (Scheme::Token, _) => schemes::verify_token(spec, keys, request).map(Authenticated::plain),
+        (Scheme::Basic, _) => schemes::verify_basic(keys, request).map(Authenticated::plain),
         (Scheme::Unsigned, _) => Err(VerifyError::Unsigned),
         _ => schemes::verify_signed(spec, keys, request),
     }
@@ -241,15 +241,19 @@ mod tests {
 
     #[test]
     fn each_event_of_a_request_has_a_signed_text_that_no_other_has() {
-        let whole = Believed::of(0, &[b"a", b"b"]);
-        assert_eq!(whole.signed_text(0), Believed::of(1, &[b"ab"]).signed_text(0), "the parts make one text");
+        let whole = Authenticated::of(0, &[b"a", b"b"]);
+        assert_eq!(
+            whole.signed_text(0),
+            Authenticated::of(1, &[b"ab"]).signed_text(0),
+            "the parts make one text"
+        );
         assert_ne!(whole.signed_text(0), whole.signed_text(1));
         assert_ne!(whole.signed_text(1), whole.signed_text(2));
-        assert_ne!(whole.signed_text(1), Believed::of(0, &[b"ac"]).signed_text(1));
-        let each = Believed::each(0, &["a", "b"]);
-        assert_eq!(each.signed_text(1), Believed::of(0, &[b"b"]).signed_text(0));
+        assert_ne!(whole.signed_text(1), Authenticated::of(0, &[b"ac"]).signed_text(1));
+        let each = Authenticated::each(0, &["a", "b"]);
+        assert_eq!(each.signed_text(1), Authenticated::of(0, &[b"b"]).signed_text(0));
         assert_eq!(each.signed_text(2), None, "it has no third");
-        assert_eq!(Believed::plain(0).signed_text(0), None);
+        assert_eq!(Authenticated::plain(0).signed_text(0), None);
     }
 
     #[test]

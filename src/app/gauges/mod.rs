@@ -189,7 +189,7 @@ fn kept_days(kept: &RetentionConfig, kind: PrunedKind) -> Option<u32> {
         PrunedKind::Lanes => Some(kept.lanes_days),
         PrunedKind::Rejections => Some(kept.rejections_days),
         PrunedKind::SecretUses => Some(kept.secret_uses_days),
-        PrunedKind::Taught => Some(kept.taught_days),
+        PrunedKind::Pairing => Some(kept.pairing_days),
         PrunedKind::Activity => Some(ACTIVITY_DAYS),
         PrunedKind::Answers => Some(kept.answers_days),
         PrunedKind::Audit => Some(kept.audit_days),

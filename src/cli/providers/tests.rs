@@ -82,7 +82,7 @@ fn bound_by(spec: &Spec) -> String {
 }
 
 /// Says how long after its signature a recorded request is believed.
-fn believed_for(spec: &Spec) -> String {
+fn valid_for(spec: &Spec) -> String {
     let is_signed = !matches!(spec.weakness(), Some(Weakness::Token | Weakness::Unsigned));
     if let Some(life_s) = spec.token_life_s {
         return span(life_s);
@@ -105,7 +105,7 @@ fn security_page(kinds: &[Provider]) -> String {
             spec.kind,
             signer(spec),
             cell(&bound_by(spec)),
-            believed_for(spec),
+            valid_for(spec),
             cell(&left_open(spec))
         )
     };

@@ -56,7 +56,7 @@ const COMMANDS: [(&str, &[&str]); 49] = [
     ("settings list", &[]),
     ("statistics", &[]),
     ("tail", &["--count", "1", "--last", "1"]),
-    ("taught", &["ODD"]),
+    ("pairing", &["ODD"]),
     ("test-event", &["stripe", "--reason", "x"]),
     ("tokens list", &[]),
     ("tokens make", &["ODD", "--role", "viewer", "--valid-for", "1d", "--reason", "x"]),

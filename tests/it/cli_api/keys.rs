@@ -134,7 +134,7 @@ async fn an_unknown_outcome_says_what_to_do_for_each_command() {
         (&SEND[..], "without --key it is a new order"),
         (&ERASE[..], "give the same command again, which changes nothing about what is erased already"),
         (&MAKE[..], "if `hooklatch tokens list` shows `ann`, revoke it there"),
-        (&["taught", "asana"][..], "pair once more"),
+        (&["pairing", "asana"][..], "pair once more"),
     ] {
         // The proxy gives up, and Hooklatch may have done it.
         let stand = Stand::start(|received| {
@@ -164,7 +164,7 @@ async fn a_token_that_was_made_before_is_to_be_revoked() {
 #[tokio::test]
 async fn the_help_says_that_a_command_given_again_is_a_new_order() {
     let stand = Stand::start(|_| Says::HangUp).await;
-    for command in ["messages send", "erase", "tokens make", "taught", "test-event", "operations approve"] {
+    for command in ["messages send", "erase", "tokens make", "pairing", "test-event", "operations approve"] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = stand.run(&arguments).await.out;
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

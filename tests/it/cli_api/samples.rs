@@ -145,7 +145,7 @@ fn provider(text: &str) -> Value {
             "position": 2, "fingerprint": text, "matched_n": 3, "last_matched_at_ms": AT_MS, "is_safe_to_remove": true,
         }],
         "pause": { "actor": text, "reason": text, "paused_at_ms": AT_MS, "until_ms": AT_MS },
-        "is_pairing": true, "taught_at_ms": AT_MS, "ids_days": 33,
+        "is_pairing": true, "paired_at_ms": AT_MS, "ids_days": 33,
         "sender": {
             "title": text, "docs": text, "confidence": text, "secret_hint": text, "signed_by": text, "weakness": text,
             "identities": [text], "answer_within_ms": 7,
@@ -242,8 +242,8 @@ pub(super) fn answer(received: &ReceivedRequest, text: &str) -> Says {
         ("GET", ["tokens"]) => page(&[token(text)]),
         ("POST", ["tokens"]) => return Says::Json(201, json!({ "facts": token(text), "token": text })),
         ("POST", ["tokens", _, "revoke"]) => token(text),
-        ("POST", ["providers", _, "taught"]) => json!({
-            "provider": "stripe", "secret": text, "taught_at_ms": AT_MS,
+        ("POST", ["providers", _, "pairing"]) => json!({
+            "provider": "stripe", "secret": text, "paired_at_ms": AT_MS,
         }),
         ("POST", ["providers", _, "test-events"]) => json!({
             "provider": text, "type": text, "event_ids": [text], "route": false,

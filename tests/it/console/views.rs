@@ -70,9 +70,9 @@ async fn received_events_are_charted_and_counted(database: &Database) {
     let (body, header) = stripe("evt_1", now_s());
     let forged = client.post(&url).header("stripe-signature", header).body(format!("{body} ")).send().await;
     assert_eq!(forged.unwrap().status(), 401);
-    let disbelieved = page(&vic, "/").await;
+    let unauthenticated = page(&vic, "/").await;
     in_order(
-        &disbelieved,
+        &unauthenticated,
         &["Needs a person", "href=\"/rejected?provider=stripe\"", "None of its requests was believed"],
     );
     for outcome in ["accepted", "duplicate", "duplicate"] {
@@ -237,14 +237,14 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     assert!(!one.contains("/explain?provider=stripe") && !one.contains(SECRET), "{one}");
     assert!(page(&ops, "/senders/stripe").await.contains("/explain?provider=stripe"));
     assert!(page(&vic, "/senders/pairing").await.contains("It is pairing"));
-    let taught = json!({ "verification_token": "secret_0123456789" }).to_string();
-    let sent = client().post(server.url("/webhooks/pairing")).body(taught).send().await.unwrap();
+    let secret = json!({ "verification_token": "secret_0123456789" }).to_string();
+    let sent = client().post(server.url("/webhooks/pairing")).body(secret).send().await.unwrap();
     assert_eq!(sent.status(), 200);
     until(
         "the secret is kept",
         Duration::from_secs(30),
         || server.log(),
-        async || vic.get("/senders/pairing").await.text.contains("hooklatch taught pairing"),
+        async || vic.get("/senders/pairing").await.text.contains("hooklatch pairing pairing"),
     )
     .await;
     let shown = page(&ops, "/senders/pairing").await;

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use hooklatch::App;
+use hooklatch::testing::AppExt;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use sha2::{Digest, Sha256};
 

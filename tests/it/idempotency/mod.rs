@@ -13,6 +13,7 @@ use axum::response::Response;
 use hooklatch::App;
 use hooklatch::Background;
 use hooklatch::idempotency::IdempotencyLayer;
+use hooklatch::testing::AppExt;
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::{Kinds, Settings};
 use http::HeaderMap;

@@ -153,19 +153,19 @@ async fn providers_are_shown_with_what_their_senders_need_and_did(database: &Dat
     }
     run(
         database,
-        "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('stripe', 'taught', 5)"
+        "INSERT INTO pairing_secrets (provider, secret, paired_at_ms) VALUES ('stripe', 'pairing', 5)"
             .to_owned(),
     )
     .await;
-    let taught = |role: &'static str| {
+    let pairing = |role: &'static str| {
         let asking = with(&server, role);
-        async move { asking.post("/providers/stripe/taught", "k1", &json!({})).await }
+        async move { asking.post("/providers/stripe/pairing", "k1", &json!({})).await }
     };
-    assert_eq!(taught("viewer").await.status, 403);
-    let answer = taught("operator").await;
-    assert_eq!((answer.status, &answer.body["secret"]), (200, &json!("taught")));
-    assert_eq!(database.count("SELECT COUNT(*) FROM taught_secrets").await, 0);
-    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'taught_read'").await, 1);
+    assert_eq!(pairing("viewer").await.status, 403);
+    let answer = pairing("operator").await;
+    assert_eq!((answer.status, &answer.body["secret"]), (200, &json!("pairing")));
+    assert_eq!(database.count("SELECT COUNT(*) FROM pairing_secrets").await, 0);
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'pairing_read'").await, 1);
 }
 
 async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_readers(database: &Database) {

@@ -59,7 +59,7 @@ async fn a_server_that_was_restored_to_a_point_in_time_is_noticed_and_taken_over
     );
     let mut again = Server::prepare(&database(&base.url(), ""), "");
     let (code, said) = check(&again, &["--json"]);
-    assert!(code == 7 && said.contains("\"standing\":\"point_in_time\""), "{said}");
+    assert!(code == 7 && said.contains("\"state\":\"point_in_time\""), "{said}");
     let (code, said) = check(&again, &["--yes", "--reason", "r", "--backed-up-at", "1m"]);
     assert_eq!(code, 0, "{said}");
     again.spawn().await;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use hooklatch::App;
+use hooklatch::testing::AppExt;
 use hooklatch_core::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
 use hooklatch_core::stop::{Stop, Stopper};
 use hooklatch_core::types::Clock;
@@ -320,7 +322,7 @@ async fn the_app_does_not_start_a_lease_away_from_the_databases_clock() {
     let settings = Settings { file: Some(file), ..Settings::default() };
     let config = load_for_tools(&settings, &Kinds::default()).unwrap_or_else(|why| panic!("{why:?}"));
     for off_ms in [40_000, -40_000] {
-        let app = hooklatch::App::new(config.clone()).clock(Clock::system_ahead(off_ms));
+        let app = App::new(config.clone()).clock(Clock::system_ahead(off_ms));
         let refused = app.start().await.map(drop).unwrap_err().to_string();
         assert!(refused.contains("at most 30000 ms are allowed"), "{refused}");
     }

@@ -81,7 +81,7 @@ impl Copied {
         let (code, out, err) = self.world.run(&["restore-check", "--json"]);
         assert_eq!(code, 7, "{out}{err}");
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(report["standing"], "older", "{report}");
+        assert_eq!(report["state"], "older", "{report}");
         assert!(report["ran_until_ms"].as_i64().unwrap() > now_s() * 1_000 - 600_000, "{report}");
     }
 }

@@ -225,8 +225,8 @@ fn differences(runner: &mut Runner, rows: &[Row]) -> Vec<String> {
     for ((case, ours), theirs) in cases.iter().zip(ours).zip(theirs) {
         let row = &rows[case.row];
         let wanted = wanted(row, case.what);
-        let mut complain = |judge: &str, believed: bool, why: &str| {
-            let verdict = if believed { "believed" } else { "refused" };
+        let mut complain = |judge: &str, authenticated: bool, why: &str| {
+            let verdict = if authenticated { "believed" } else { "refused" };
             let signer = if case.signer == "us" { "hooklatch sign" } else { &case.signer };
             wrong.push(format!(
                 "{:<52} | {signer} -> {judge} | {} | {verdict}: {why}",
@@ -237,8 +237,8 @@ fn differences(runner: &mut Runner, rows: &[Row]) -> Vec<String> {
         if ours.0 != wanted.0 {
             complain("hooklatch", ours.0, &ours.1);
         }
-        if let Some((believed, why)) = theirs.filter(|(believed, _)| *believed != wanted.1) {
-            complain("SDK", believed, &why);
+        if let Some((authenticated, why)) = theirs.filter(|(authenticated, _)| *authenticated != wanted.1) {
+            complain("SDK", authenticated, &why);
         }
     }
     wrong

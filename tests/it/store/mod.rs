@@ -77,23 +77,9 @@ pub(crate) fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptR
 
 /// A message to `destination`; its admission numbers it.
 pub(crate) fn message(destination: &str) -> NewMessage {
-    NewMessage {
-        message_id: MessageId::from_column(0),
-        event: Arc::new(key("evt_1")),
-        shard: 0,
-        generation: 0,
-        effect_name: destination.to_owned(),
-        destination: destination.to_owned(),
-        method: "POST".to_owned(),
-        path: String::new(),
-        headers: std::collections::BTreeMap::from([("x-a".to_owned(), "b".to_owned())]),
-        body: None,
-        body_bytes_n: 0,
-        lane: None,
-        created_at_ms: 1_000,
-        lease: None,
-        unknown_since_ms: None,
-    }
+    let headers = std::collections::BTreeMap::from([("x-a".to_owned(), "b".to_owned())]);
+    let forward = NewMessage::forward(MessageId::from_column(0), key("evt_1"), destination);
+    NewMessage { shard: 0, headers, created_at_ms: 1_000, ..forward }
 }
 
 /// The events as they ask to be admitted, each with a number of its own and with `state`. To be asked for before a
@@ -204,7 +190,7 @@ pub(crate) fn scoped(
 /// A request to decide at `now_ms`, about any version.
 pub(crate) fn decision_at(idempotency_key: &str, now_ms: i64) -> Decision<'_> {
     let digest = Sha256::digest(idempotency_key).into();
-    Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::UNSAID, now_ms }
+    Decision { idempotency_key, digest, reason: "seen at the bank", if_match: IfMatch::MISSING, now_ms }
 }
 
 pub(crate) fn on_message(id: MessageId, act: MessageAct) -> Ordered {

@@ -102,6 +102,6 @@ async fn uses_of_a_secret_add_up_and_its_last_time_never_decreases(database: &Da
     store.secret_uses_add(&[one("a", 2, 800)]).await.unwrap();
     store.secret_uses_add(&[]).await.unwrap();
     let stripe = name("stripe");
-    let standing = ops(&store).providers(BTreeSet::from([stripe.clone()])).await.unwrap();
-    assert_eq!(standing[&stripe].uses, [one("a", 5, 900), one("b", 1, 100)]);
+    let statuses = ops(&store).providers(BTreeSet::from([stripe.clone()])).await.unwrap();
+    assert_eq!(statuses[&stripe].uses, [one("a", 5, 900), one("b", 1, 100)]);
 }

@@ -20,6 +20,7 @@ on_both!(
     an_operators_send_does_not_extend_the_window_of_a_possible_effect,
     the_message_of_a_dead_worker_can_be_decided_after_its_lease,
     messages_are_listed_newest_first_page_by_page,
+    held_messages_are_listed_and_counted_however_many_destinations_have_them,
     attempts_are_listed_from_history_queue_and_finished_message,
     a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error,
     an_event_without_its_bytes_is_not_dispatched_again,
@@ -247,6 +248,24 @@ async fn messages_are_listed_newest_first_page_by_page(database: &Database) {
     let found = store.message_list(done, None, 9).await.unwrap();
     let found: Vec<MessageId> = found.into_iter().map(|row| row.message_id).collect();
     assert_eq!(found, ids.into_iter().rev().collect::<Vec<_>>());
+}
+
+async fn held_messages_are_listed_and_counted_however_many_destinations_have_them(database: &Database) {
+    let store = database.store().await;
+    let mut ids = Vec::new();
+    for event_n in 0..3 {
+        let to: Vec<_> = (0..340).map(|n| message(&format!("d-{event_n}-{n}"))).collect();
+        ids.extend(admit(&store, &event(&format!("evt_{event_n}"), "a"), &to).await);
+    }
+    database.run("UPDATE outbox_queue SET state = 'held', last_result = 'refused'").await.unwrap();
+    let held = MessageFilter { state: Some(MessageState::Held), ..MessageFilter::default() };
+    let found = store.message_list(held.clone(), None, 2_000).await.unwrap();
+    let found: Vec<MessageId> = found.into_iter().map(|row| row.message_id).collect();
+    assert_eq!(found, ids.into_iter().rev().collect::<Vec<_>>());
+    let page = ops(&store).messages(held.clone(), None, 500).await.unwrap();
+    assert_eq!(page.items.iter().map(|row| row.message_id).collect::<Vec<_>>(), found[..500]);
+    let counted = ops(&store).messages_count(held).await.unwrap();
+    assert_eq!((counted.counted_n, counted.is_more), (1_020, false));
 }
 
 async fn nothing_is_taken_for_a_paused_destination(database: &Database) {

@@ -36,7 +36,7 @@ pub(crate) fn cuts(ms: i64) -> Cuts {
         lanes_ms: ms,
         rejections_ms: ms,
         secret_uses_ms: ms,
-        taught_ms: ms,
+        pairing_ms: ms,
         activity_ms: ms,
         answers_ms: ms,
         operations_ms: ms,
@@ -306,7 +306,7 @@ async fn unused_lanes_without_messages_are_pruned(database: &Database) {
 
 async fn small_tables_are_pruned_by_age(database: &Database) {
     let store = database.store().await;
-    let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
+    let fill = "INSERT INTO pairing_secrets (provider, secret, paired_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
         INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
             VALUES ('a', 'x', 1, 1000), ('a', 'y', 1, 90000);
         INSERT INTO activity (hour_ms, subject, name, outcome, counted_n) VALUES (1000, 'provider', 'a', 'accepted', 1),
@@ -339,7 +339,7 @@ async fn small_tables_are_pruned_by_age(database: &Database) {
         ("idempotency_keys", 30),
         ("rejected_requests", 30),
         ("secret_uses", 1),
-        ("taught_secrets", 1),
+        ("pairing_secrets", 1),
     ];
     assert_eq!(gone, BTreeMap::from(wanted));
 }

@@ -14,7 +14,7 @@ const KEY: &str = "key-of-the-collector";
 async fn only_a_collector_with_a_trusted_certificate_gets_spans_and_the_token() {
     let (ours, other) = (Authority::new(), Authority::new());
     let collector = ours.destination(None).await;
-    for (authority, is_believed) in [(&other, false), (&ours, true)] {
+    for (authority, is_trusted) in [(&other, false), (&ours, true)] {
         let database = Database::create(On::Sqlite).await.unwrap();
         let far = CalledDestination::start().await;
         let plain = Collector::gone();
@@ -25,7 +25,7 @@ async fn only_a_collector_with_a_trusted_certificate_gets_spans_and_the_token() 
         std::fs::write(server.config().with_file_name("ca.pem"), authority.pem().reveal()).unwrap();
         server.spawn().await;
         post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
-        if is_believed {
+        if is_trusted {
             soon("they are posted", &server, async || collector.counts(KEY).0 > 0).await;
         } else {
             soon("it is not believed", &server, async || server.log().contains("no connection")).await;

@@ -81,7 +81,7 @@ fn needs(
         messages.clone().filter(is_decided).map(|one| of_messages(visit, one, None)).collect();
     needs.extend(events.clone().filter(is_event_decided).map(|one| of_events(visit, one, None)));
     needs.extend(backlog.operations.iter().map(|one| of_operation(visit, one)));
-    needs.extend(counted.iter().filter_map(|one| disbelieved(visit, one)));
+    needs.extend(counted.iter().filter_map(|one| unauthenticated(visit, one)));
     needs.extend(counted.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
     needs.extend(counted.iter().filter_map(|one| untaken(visit, one)));
@@ -167,12 +167,12 @@ impl<'a> Recent<'a> {
 }
 
 /// A provider without a verified request, though requests were received.
-fn disbelieved(visit: &Visit, one: &Recent<'_>) -> Option<Need> {
-    let is_any_believed = Outcome::ALL.iter().any(|outcome| one.number(outcome.as_str()) > 0);
+fn unauthenticated(visit: &Visit, one: &Recent<'_>) -> Option<Need> {
+    let is_any_authenticated = Outcome::ALL.iter().any(|outcome| one.number(outcome.as_str()) > 0);
     let list = with_query("/rejected", &[("provider", Some(one.provider))]);
     let hint = "None of its requests was believed in this hour and the last: is its secret the right one?";
     let need = one.need(visit, "rejected", (&list, hint), chip(Mood::Bad, "rejected"));
-    need.filter(|_| !is_any_believed)
+    need.filter(|_| !is_any_authenticated)
 }
 
 /// A provider whose requests were refused before they were verified.

@@ -122,10 +122,10 @@ fn warnings(view: &ProviderView) -> Markup {
                 "): anyone who knows the address can send events."
             }
         }
-        @if view.taught_at_ms.is_some() {
+        @if view.paired_at_ms.is_some() {
             p class="note" {
-                "Its sender has taught us a secret. An operator reads it, once, with "
-                code { "hooklatch taught " (view.name) } "; then it belongs into the configuration."
+                "Its sender has sent us a secret for pairing. An operator reads it, once, with "
+                code { "hooklatch pairing " (view.name) } "; then it belongs into the configuration."
             }
         } @else if view.is_pairing {
             p class="note" {
@@ -237,7 +237,7 @@ fn secrets_state(one: &ProviderView) -> Markup {
     html! {
         @if one.pause.is_some() { (chip(Mood::Needed, "paused")) " " }
         @if one.is_unverified { (chip(Mood::Bad, "unverified")) " " }
-        @if one.taught_at_ms.is_some() { (chip(Mood::Needed, "secret taught")) " " }
+        @if one.paired_at_ms.is_some() { (chip(Mood::Needed, "secret received")) " " }
         @else if one.is_pairing { (chip(Mood::Needed, "pairing")) " " }
         @if let Some((mood, word)) = word(&one.secrets) { (chip(mood, word)) }
         @else if !one.is_unverified { (chip(Mood::Quiet, "none needed")) }

@@ -21,7 +21,7 @@ pub(crate) async fn show(
 ) -> Response {
     let to = values.get("to").and_then(entrance::own_path).unwrap_or("/");
     // A person who is signed in already has nothing to do here.
-    if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
+    if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Valid(..)))) {
         return go(&format!("{}{to}", state.base));
     }
     let reason = values.get("why").and_then(entrance::reason_sentence);
@@ -67,7 +67,7 @@ pub(crate) async fn sign_in(
     let from = from(peer);
     let token = sent.optional("token").unwrap_or_default().trim();
     let (status, sentence) = match state.gate.judge(token).await {
-        Presented::Good(principal) => return opened(&state, (token, &principal, from), to).await,
+        Presented::Valid(principal) => return opened(&state, (token, &principal, from), to).await,
         Presented::Wrong => match state.gate.wrong(from) {
             None => (
                 StatusCode::UNAUTHORIZED,
@@ -82,7 +82,7 @@ pub(crate) async fn sign_in(
             (StatusCode::UNAUTHORIZED, "This token has expired: have an admin make another.".to_owned())
         }
         Presented::Revoked => (StatusCode::UNAUTHORIZED, "This token was revoked.".to_owned()),
-        Presented::Away => (StatusCode::SERVICE_UNAVAILABLE, AWAY.to_owned()),
+        Presented::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, AWAY.to_owned()),
     };
     form(&state, status, to, Some(("trouble", &sentence)))
 }

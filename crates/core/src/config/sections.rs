@@ -540,7 +540,7 @@ section! {
         /// Age at which the last use of a secret is forgotten. Days.
         pub secret_uses_days: u32 = number(DAYS),
         /// Longest wait of a secret that a sender sent for pairing until an operator reads it. Days.
-        pub taught_days: u32 = number(DAYS),
+        pub pairing_days: u32 = number(DAYS),
         /// Age up to which a repeated request of an operator is recognized. Days.
         pub answers_days: u32 = number(DAYS),
         /// Age at which the record of what people decided is deleted. Days.

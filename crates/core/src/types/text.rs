@@ -16,7 +16,6 @@ pub struct InvalidName(String);
 
 impl Name {
     /// Checks `text` once; the result never needs checking again.
-    #[doc(hidden)]
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let fits = (1..=64).contains(&text.len())
             && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
@@ -24,7 +23,6 @@ impl Name {
     }
 
     /// The name as text.
-    #[doc(hidden)]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -16,11 +16,11 @@ const NAMES_N_MAX: usize = 64;
 
 /// Findings about these destinations, as this node sees them.
 pub(crate) fn destinations(views: &[DestinationView]) -> Vec<FindingView> {
-    let found = views.iter().flat_map(standing).collect();
+    let found = views.iter().flat_map(findings).collect();
     or_well(found, || DESTINATIONS.well("none is paused, no breaker is open"))
 }
 
-fn standing(view: &DestinationView) -> Vec<FindingView> {
+fn findings(view: &DestinationView) -> Vec<FindingView> {
     let (mut found, name) = (Vec::new(), &view.name);
     let mut add = |words: String, remedy: String| {
         found.push(DESTINATIONS.warning(words).about(name).cure(remedy));
@@ -83,7 +83,7 @@ fn well_words(looked: &Handshakes) -> String {
 fn judged(one: &Handshake, now_ms: UnixMs) -> Option<FindingView> {
     let (host, first) = (&one.host, one.destinations.first().map(String::as_str).unwrap_or_default());
     let (is_failure, words, remedy) = match &one.end {
-        HandshakeEnd::Well { not_after_s } => {
+        HandshakeEnd::Trusted { not_after_s } => {
             let left_days = not_after_s.map(|end_s| end_s.saturating_sub(now_ms / 1_000) / 86_400);
             let days = left_days.filter(|days| *days < DAYS_LEFT)?;
             let words = format!(": {} left of its certificate", plural(days.unsigned_abs(), "day"));
@@ -101,7 +101,7 @@ fn judged(one: &Handshake, now_ms: UnixMs) -> Option<FindingView> {
              calls wait"
                 .to_owned(),
         ),
-        HandshakeEnd::NotBelieved(why) => (
+        HandshakeEnd::Untrusted(why) => (
             true,
             format!(": its certificate is not believed: {why}"),
             format!(
@@ -190,15 +190,15 @@ mod tests {
     #[test]
     fn each_result_of_a_handshake_is_reported_with_its_host_and_a_remedy() {
         const NOW_S: i64 = 1_795_356_311;
-        let in_days = |days: i64| HandshakeEnd::Well { not_after_s: Some(NOW_S + days * 86_400) };
+        let in_days = |days: i64| HandshakeEnd::Trusted { not_after_s: Some(NOW_S + days * 86_400) };
         let why = || "for a reason".to_owned();
         for (end, want) in [
             (in_days(14), Well),
             (in_days(13), Warning),
-            (HandshakeEnd::Well { not_after_s: None }, Well),
+            (HandshakeEnd::Trusted { not_after_s: None }, Well),
             (HandshakeEnd::Unreached(why()), Warning),
             (HandshakeEnd::Silent(3_000), Warning),
-            (HandshakeEnd::NotBelieved(why()), Failure),
+            (HandshakeEnd::Untrusted(why()), Failure),
             (HandshakeEnd::NotTaken(why()), Failure),
             (HandshakeEnd::NoTls(why()), Failure),
         ] {

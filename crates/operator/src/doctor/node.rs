@@ -118,12 +118,12 @@ pub(crate) fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<F
     or_well(found.collect(), || RETENTION.well("what is old goes in time"))
 }
 
-/// Whether a node that answers is ready, by what is amiss with it.
-pub(crate) fn ready(amiss: &[&'static str]) -> FindingView {
-    if amiss.is_empty() {
+/// Whether a node that answers is ready, by what is failing in it.
+pub(crate) fn ready(failing: &[&'static str]) -> FindingView {
+    if failing.is_empty() {
         return SERVER.well("ready");
     }
-    SERVER.failure(amiss.join(", ")).cure("its log says why; /readyz is 503 until then")
+    SERVER.failure(failing.join(", ")).cure("its log says why; /readyz is 503 until then")
 }
 
 /// What the doctor needs of a node.
@@ -146,7 +146,7 @@ pub struct DoctorParts {
     /// Counts open files.
     pub files: Box<dyn Fn() -> FileFacts + Send + Sync>,
     /// Lists what is wrong with the node.
-    pub amiss: Box<dyn Fn() -> Vec<&'static str> + Send + Sync>,
+    pub failing: Box<dyn Fn() -> Vec<&'static str> + Send + Sync>,
 }
 
 /// The doctor of one node.
@@ -162,7 +162,7 @@ impl NodeDoctor {
         let parts = &self.0;
         let (clock, store) = (&parts.clock, &parts.store);
         let now_ms = clock.now_ms();
-        let mut findings = vec![ready(&(parts.amiss)())];
+        let mut findings = vec![ready(&(parts.failing)())];
         findings.extend(warnings(&parts.warnings));
         let end = |(name, files): &(&'static str, ListenerTlsConfig)| {
             let end = tls::server_config(files).map(|made| made.not_after_s);

@@ -142,12 +142,12 @@ fn open(view: &ProviderView) -> Vec<FindingView> {
     }
     if view.is_pairing {
         let remedy =
-            format!("providers.{name}.settings.pairing = \"closed\", after `hooklatch taught {name}`");
+            format!("providers.{name}.settings.pairing = \"closed\", after `hooklatch pairing {name}`");
         found.push(OPEN.warning("it accepts a secret from anyone who posts one").cure(remedy));
     }
-    if view.taught_at_ms.is_some() {
-        let words = "a secret that its sender taught us waits to be read";
-        found.push(OPEN.note(words).cure(format!("hooklatch taught {name}")));
+    if view.paired_at_ms.is_some() {
+        let words = "a secret that its sender sent for pairing waits to be read";
+        found.push(OPEN.note(words).cure(format!("hooklatch pairing {name}")));
     }
     found.into_iter().map(|finding| finding.about(name)).collect()
 }
@@ -209,7 +209,7 @@ mod tests {
             horizon_h: 1,
             is_unverified: false,
             is_pairing: false,
-            taught_at_ms: None,
+            paired_at_ms: None,
             ids_days: 31,
             sender: SenderView {
                 title: "Stripe".to_owned(),
@@ -248,6 +248,6 @@ mod tests {
         check(none_matched, &[("secrets", Note)]);
         check(|view| view.is_unverified = true, &[("providers.open", Warning)]);
         check(|view| view.is_pairing = true, &[("providers.open", Warning)]);
-        check(|view| view.taught_at_ms = Some(1), &[("providers.open", Note)]);
+        check(|view| view.paired_at_ms = Some(1), &[("providers.open", Note)]);
     }
 }

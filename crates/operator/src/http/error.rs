@@ -199,7 +199,8 @@ problems! {
         "a decision about the same is being carried out: repeat yours for its answer", after 1;
 }
 
-/// The status of a problem; 409 where the state of the subject is why.
+/// The status of a problem; 409 where the state of the subject is why. It names every code, so that a new one gets its
+/// status here.
 const fn status_of(code: ProblemCode) -> StatusCode {
     use ProblemCode as Code;
     match code {
@@ -228,12 +229,35 @@ const fn status_of(code: ProblemCode) -> StatusCode {
         Code::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
         Code::VersionNeeded => StatusCode::PRECONDITION_REQUIRED,
         Code::TooManyWrongTokens => StatusCode::TOO_MANY_REQUESTS,
-        Code::HandlerFailed | Code::RowDamaged => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::CodingUnknown => StatusCode::NOT_IMPLEMENTED,
-        Code::Saturated | Code::TokensUnknown | Code::Unavailable | Code::WhatIfBusy => {
-            StatusCode::SERVICE_UNAVAILABLE
+        Code::HandlerFailed | Code::IdempotencyAnswerUnusable | Code::Internal | Code::RowDamaged => {
+            StatusCode::INTERNAL_SERVER_ERROR
         }
-        _ => StatusCode::CONFLICT,
+        Code::CodingUnknown => StatusCode::NOT_IMPLEMENTED,
+        Code::IdempotencyTimeout
+        | Code::Saturated
+        | Code::TokensUnknown
+        | Code::Unavailable
+        | Code::WhatIfBusy => StatusCode::SERVICE_UNAVAILABLE,
+        Code::BodyGone
+        | Code::EndPassed
+        | Code::EndWithoutPause
+        | Code::IdempotencyAnswerNotKept
+        | Code::IdempotencyKeyInUse
+        | Code::NameTaken
+        | Code::NeverAllowed
+        | Code::NoSample
+        | Code::NotAllowed
+        | Code::OtherCount
+        | Code::OtherSet
+        | Code::SameOperation
+        | Code::Sealed
+        | Code::StillOpen
+        | Code::TestEvent
+        | Code::TestEventUnreadable
+        | Code::TokenShownOnce
+        | Code::TooMany
+        | Code::TooManyRunning
+        | Code::TooManyTokens => StatusCode::CONFLICT,
     }
 }
 

@@ -191,12 +191,12 @@ pub(super) async fn authenticated(
     };
     let text = given.to_str().unwrap_or_default();
     let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
-        Presented::Good(principal) => principal,
+        Presented::Valid(principal) => principal,
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
         // Neither is a guess, so neither counts as one: its holder once had a valid token.
         Presented::Expired => return Problem::TOKEN_EXPIRED.into_response(),
         Presented::Revoked => return Problem::TOKEN_REVOKED.into_response(),
-        Presented::Away => return Problem::TOKENS_UNKNOWN.into_response(),
+        Presented::Unavailable => return Problem::TOKENS_UNKNOWN.into_response(),
     };
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;

@@ -38,17 +38,17 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// What is amiss, for people; empty when it is ready.
-    pub fn amiss(&self) -> Vec<&'static str> {
-        self.parts().into_iter().filter(|(.., is_there)| !is_there).map(|(_, amiss, _)| amiss).collect()
+    /// What is failing, in words for people; empty when it is ready.
+    pub fn failing(&self) -> Vec<&'static str> {
+        self.parts().into_iter().filter(|(.., is_there)| !is_there).map(|(_, failing, _)| failing).collect()
     }
 
     /// True when it takes traffic.
     pub fn is_ready(&self) -> bool {
-        self.amiss().is_empty()
+        self.failing().is_empty()
     }
 
-    /// The parts by their names, what is amiss while one is away, and whether each is there.
+    /// The parts by their names, the words for people when it is away, and whether each is there.
     pub fn parts(&self) -> [(&'static str, &'static str, bool); 5] {
         let parts = "a part is away after a panic, or hangs in a handler";
         [

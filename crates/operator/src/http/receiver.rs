@@ -188,7 +188,7 @@ impl ReceiverState {
         let answer = if is_event {
             self.receiver.receive(entry, raw, held, arrival).await
         } else {
-            match self.receiver.answer(entry, &raw) {
+            match self.receiver.answer_handshake(entry, &raw) {
                 Some(answer) => Ok(answer),
                 None => {
                     return self.refused(
@@ -349,7 +349,7 @@ where
         // A sender that is still writing when the connection closes may never see the answer. One that waits for a word
         // before it sends the body need not send it.
         if !headers.contains_key(header::EXPECT) {
-            stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
+            stop::ignore_result(tokio::time::timeout(state.body_timeout, drain(body))).await;
         }
         return Err(Problem::TOO_LARGE);
     }

@@ -400,7 +400,7 @@ impl ConnectionLimiter {
         for slot in slots {
             slot.signal(ConnectionSignal::Stop);
         }
-        stop::to_end(self.permits.acquire_many(self.permits_n)).await;
+        stop::ignore_result(self.permits.acquire_many(self.permits_n)).await;
     }
 
     fn inner(&self) -> MutexGuard<'_, OpenConnections> {

@@ -20,7 +20,7 @@ mod tests;
 use std::time::Duration;
 
 pub(crate) use destination::{Destination, ready};
-pub use kinds::{BareCalls, http_client, http_client_believing};
+pub use kinds::{BareCalls, http_client, http_client_trusting};
 pub use parse::destination as parse_destination;
 
 use crate::policy::CallAnswer;
@@ -105,7 +105,7 @@ pub(crate) enum Asked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeEnd {
     /// Both sides trust each other, as far as can be seen without a request.
-    Well {
+    Trusted {
         /// End of its certificate's validity, unless it cannot be read. Unix seconds.
         not_after_s: Option<i64>,
     },
@@ -114,7 +114,7 @@ pub enum HandshakeEnd {
     /// It was not done in this time. Milliseconds.
     Silent(u64),
     /// We do not trust its certificate.
-    NotBelieved(String),
+    Untrusted(String),
     /// It does not trust ours, or will not have a connection without one.
     NotTaken(String),
     /// What it speaks is not TLS of our versions.

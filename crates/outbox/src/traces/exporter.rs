@@ -92,7 +92,7 @@ impl SpanExporter {
                 self.ended(posted, spans_n);
             }
         }
-        if timeout(SHUTDOWN_FLUSH_TIMEOUT, self.flush()).await.is_err() {
+        if !self.flush().await {
             warn!("stopped before every span was exported");
         }
         let left_n = self.waiting.close() + self.spans.len();
@@ -121,17 +121,22 @@ impl SpanExporter {
         !over.is_set()
     }
 
-    /// Posts these and what waits now, each batch once.
-    async fn flush(&mut self) {
+    /// Posts these and what waits now, each batch once. False when the time for it ended before.
+    async fn flush(&mut self) -> bool {
+        let until = tokio::time::Instant::now() + SHUTDOWN_FLUSH_TIMEOUT;
         loop {
             while self.spans.len() < BATCH_SPANS_N
                 && let Some(record) = self.waiting.next_now()
             {
                 self.write(&record);
             }
-            let Some((body, spans_n)) = self.next_batch() else { return };
-            let posted = self.collector.post(body).await;
-            self.ended(posted, spans_n);
+            let Some((body, spans_n)) = self.next_batch() else { return true };
+            let posted = timeout_at(until, self.collector.post(body)).await;
+            let is_over = posted.is_err();
+            self.ended(posted.unwrap_or_else(|_| Err(NotTaken::stopped())), spans_n);
+            if is_over {
+                return false;
+            }
         }
     }
 
@@ -170,9 +175,9 @@ impl SpanExporter {
         let mut post = pin!(self.collector.post(body));
         tokio::select! {
             posted = &mut post => posted,
-            () = stop.wait() => timeout(SHUTDOWN_FLUSH_TIMEOUT, post).await.unwrap_or_else(|_| {
-                Err(NotTaken { why: "no answer before the stop".to_owned(), is_for_now: false, retry_after: None })
-            }),
+            () = stop.wait() => {
+                timeout(SHUTDOWN_FLUSH_TIMEOUT, post).await.unwrap_or_else(|_| Err(NotTaken::stopped()))
+            }
         }
     }
 
@@ -278,6 +283,10 @@ impl Collector {
 }
 
 impl NotTaken {
+    fn stopped() -> Self {
+        Self { why: "no answer before the stop".to_owned(), is_for_now: false, retry_after: None }
+    }
+
     fn away(error: &reqwest::Error) -> Self {
         // Its causes may name the address.
         let why = if error.is_connect() {
@@ -299,5 +308,47 @@ impl NotTaken {
             is_for_now: matches!(code, 429 | 502 | 503 | 504),
             retry_after: asked.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn spans_in_the_post_when_the_time_after_the_stop_ends_are_counted_as_dropped() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let config = TracingConfig {
+            endpoint: Some(format!("http://{}", silent.local_addr().expect("an address"))),
+            ratio: 1.0,
+            headers: BTreeMap::new(),
+            ca: None,
+            service_name: "s".to_owned(),
+            timeout_ms: 60_000,
+            queue_n_max: 1,
+            propagate: false,
+            inbound: InboundTraces::Ignore,
+        };
+        let (installation_id, clock) = (Uuid::nil(), Clock::system());
+        let options =
+            TraceOptions { config: &config, installation_id: &installation_id, node: "n", clock: &clock };
+        let (_tracer, mut exporter) = SpanExporter::new(&options).expect("an exporter");
+        let dropped_n = Arc::new(AtomicU64::new(0));
+        exporter.dropped = Counter::from_arc(Arc::clone(&dropped_n));
+        // One batch is in the post, and another one waits for it.
+        let spans_n = BATCH_SPANS_N + 3;
+        exporter.spans = vec![Span::default(); spans_n];
+        let (stopper, stop) = Stop::channel();
+        stopper.stop();
+        exporter.run(stop).await;
+        assert_eq!(dropped_n.load(Ordering::SeqCst), spans_n as u64);
+        drop(silent);
     }
 }

@@ -122,9 +122,10 @@ pub(crate) fn hand_over<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hooklatch_core::types::{EventKey, Name};
 
     use super::*;
 
@@ -156,27 +157,10 @@ mod tests {
     }
 
     fn message(place: u16, destination: &str, lane: Option<&str>) -> NewMessage {
-        NewMessage {
-            message_id: MessageId::of(1, place).expect("a place"),
-            event: hooklatch_core::types::EventKey {
-                provider: hooklatch_core::types::Name::parse("stripe").expect("a name"),
-                event_id: "evt_1".to_owned(),
-            }
-            .into(),
-            shard: 0,
-            generation: 0,
-            effect_name: destination.to_owned(),
-            destination: destination.to_owned(),
-            method: "POST".to_owned(),
-            path: String::new(),
-            headers: BTreeMap::new(),
-            body: None,
-            body_bytes_n: 0,
-            lane: lane.map(str::to_owned),
-            created_at_ms: 0,
-            lease: None,
-            unknown_since_ms: None,
-        }
+        let event =
+            EventKey { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() };
+        let id = MessageId::of(1, place).expect("a place");
+        NewMessage { lane: lane.map(str::to_owned), ..NewMessage::forward(id, event, destination) }
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Retries {
             Ok(None) if tx.has_put_aside() => tx.commit().await.map(|()| None),
             Ok(None) => tx.rollback().await.map(|()| None),
             Err(failure) => {
-                stop::to_end(tx.rollback()).await;
+                stop::ignore_result(tx.rollback()).await;
                 Err(failure)
             }
         }
@@ -259,7 +259,7 @@ impl Retries {
         let committed = match self.written(&mut tx, entry, (due, alone)).await {
             Ok(committed) => committed,
             Err(error) => {
-                stop::to_end(tx.rollback()).await;
+                stop::ignore_result(tx.rollback()).await;
                 return Err(error);
             }
         };

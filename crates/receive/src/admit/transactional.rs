@@ -290,7 +290,7 @@ impl TransactionalRequest<'_> {
                 Err(failure) => Err(blame_handlers(failure, &self.ran)),
             },
             Err(error) => {
-                stop::to_end(tx.rollback()).await;
+                stop::ignore_result(tx.rollback()).await;
                 match error {
                     TransactionError::Store(failure) => Err(blame_handlers(failure, &self.ran)),
                     other => Err(other),

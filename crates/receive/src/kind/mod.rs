@@ -18,7 +18,7 @@ pub mod prelude {
     pub use crate::provider::{Provider, WithCode};
     pub use hooklatch_verify::spec::TimeUnit;
     pub use hooklatch_verify::{
-        Believed, BelievedExt, Hash, Keys, KeysExt, RawRequest, VerifyError, check_timestamp,
+        Authenticated, AuthenticatedExt, Hash, Keys, KeysExt, RawRequest, VerifyError, check_timestamp,
         deciding_header, decode_base64, decode_hex, digest, hmac, same,
     };
 

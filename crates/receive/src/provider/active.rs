@@ -586,7 +586,7 @@ mod tests {
     const NOW_S: i64 = 1_767_225_600;
 
     /// The samples of a kind, signed and believed.
-    fn believed(kind: &crate::provider::Provider, provider: &ActiveProvider) -> Vec<Verified> {
+    fn authenticated(kind: &crate::provider::Provider, provider: &ActiveProvider) -> Vec<Verified> {
         let one = |(event_type, sample): (&str, &str)| {
             let (url, id) = (provider.url().to_owned(), "id_1234567890".to_owned());
             let at = SignAt { now_s: NOW_S, url: url.clone(), id, event_type: event_type.to_owned() };
@@ -624,7 +624,7 @@ mod tests {
         let (mut wrong, mut kinds_n) = (Vec::new(), 0);
         for kind in builtin() {
             let provider = kind.dev(&keys).expect("a provider");
-            for verified in believed(&kind, &provider).into_iter().take(1) {
+            for verified in authenticated(&kind, &provider).into_iter().take(1) {
                 kinds_n += 1;
                 let headers_alone = RawRequest { body: Bytes::new(), ..verified.request().clone() };
                 if provider.rejects_by_headers(headers_alone) {
@@ -645,7 +645,7 @@ mod tests {
                 continue;
             }
             kinds_n += 1;
-            let requests = believed(&kind, &provider);
+            let requests = authenticated(&kind, &provider);
             // What two `[[event]]` of one kind have in common needs one sample.
             let mut found = BTreeSet::new();
             let mut missed = BTreeSet::new();

@@ -108,22 +108,8 @@ fn of_several_versions_of_an_object_the_highest_is_raised_and_the_others_are_sta
 }
 
 fn message(destination: &str, lane: Option<&str>, is_leased: bool) -> NewMessage {
+    let event = EventKey { provider: Name::parse("stripe").unwrap(), event_id: "evt_1".to_owned() };
     NewMessage {
-        message_id: MessageId::from_column(1),
-        event: hooklatch_core::types::EventKey {
-            provider: hooklatch_core::types::Name::parse("stripe").expect("a name"),
-            event_id: "evt_1".to_owned(),
-        }
-        .into(),
-        shard: 0,
-        generation: 0,
-        effect_name: destination.to_owned(),
-        destination: destination.to_owned(),
-        method: "POST".to_owned(),
-        path: String::new(),
-        headers: std::collections::BTreeMap::new(),
-        body: None,
-        body_bytes_n: 0,
         lane: lane.map(str::to_owned),
         created_at_ms: 1_000,
         lease: is_leased.then(|| InitialLease {
@@ -133,7 +119,7 @@ fn message(destination: &str, lane: Option<&str>, is_leased: bool) -> NewMessage
             key_valid_until_ms: 3_000,
             taken_at_ms: None,
         }),
-        unknown_since_ms: None,
+        ..NewMessage::forward(MessageId::from_column(1), event, destination)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::lane::lanes_extend;
 use crate::message::NewMessage;
 use crate::numbers::EventNumbers;
 use hooklatch_core::seal::KeyRing;
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 use hooklatch_core::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// Events that one look puts aside at most.
@@ -124,7 +124,7 @@ impl Store {
         match tx.judge(batch, inserted).await {
             Ok(latched) => tx.commit().await.map(|()| latched),
             Err(failure) => {
-                to_end(tx.rollback()).await;
+                ignore_result(tx.rollback()).await;
                 Err(failure)
             }
         }
@@ -145,7 +145,7 @@ impl Store {
             Ok(admitted) => tx.commit().await.map(|()| admitted),
             Err(failure) => {
                 // A failed transaction holds nothing worth waiting for; its own error is the one to report.
-                to_end(tx.rollback()).await;
+                ignore_result(tx.rollback()).await;
                 Err(failure)
             }
         }

@@ -42,7 +42,7 @@ pub(crate) enum Purpose {
     /// Claims, extensions and settlements of messages.
     Worker,
     /// Reading what operators look at.
-    People,
+    Operators,
     /// Writing what operators decide: on SQLite by the writer.
     Deciding,
 }
@@ -123,7 +123,7 @@ impl Backend {
     /// The turn of what is not admission, where all writes go through one connection.
     async fn turn(&self, purpose: Purpose) -> DbResult<Option<OwnedSemaphorePermit>> {
         match (self, purpose) {
-            (Self::Postgres(_), _) | (_, Purpose::Reader | Purpose::People) => Ok(None),
+            (Self::Postgres(_), _) | (_, Purpose::Reader | Purpose::Operators) => Ok(None),
             (Self::Sqlite(db), _) => db.writer.turn().await.map(Some),
         }
     }
@@ -196,7 +196,7 @@ impl Backend {
         op: &'static str,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.together(op, Purpose::People, |mut executor| {
+        self.together(op, Purpose::Operators, |mut executor| {
             Box::pin(async move {
                 // Before any query.
                 if executor.is_postgres() {

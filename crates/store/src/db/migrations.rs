@@ -22,7 +22,7 @@ use super::executor::Executor;
 use super::pool::Session;
 use super::postgres::Postgres;
 use super::sqlite::{Sqlite, SqliteSession};
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 use hooklatch_core::types::Clock;
 
 /// One step of the schema.
@@ -218,7 +218,7 @@ async fn in_transaction<S: Session, T>(
         Ok(value) => session.commit().await.map(|()| value),
         Err(error) => {
             // The error of the work is the one to report.
-            to_end(session.roll_back()).await;
+            ignore_result(session.roll_back()).await;
             Err(error)
         }
     }

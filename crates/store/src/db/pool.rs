@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::error::{DbError, DbResult, StoreError};
 use super::executor::Executor;
 use super::limit::limited;
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 /// Time for which an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -192,11 +192,11 @@ impl<S: Session> SessionPool<S> {
     /// Closes the pool: hands out no more connections, waits at most `bound` for those in use, and closes all.
     pub(crate) async fn close(&self, bound: Duration) {
         // An error means that the time is over: an operation that still has a connection will close it.
-        to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
+        ignore_result(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
         for open in idle {
-            to_end(timeout(CLOSE_TIMEOUT, open.session.close())).await;
+            ignore_result(timeout(CLOSE_TIMEOUT, open.session.close())).await;
         }
     }
 

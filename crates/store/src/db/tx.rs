@@ -21,7 +21,7 @@ use super::limit::limited;
 use super::pool::{HeldSession, Session as _};
 use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 /// An open transaction on either database. The code that made it commits it; a handler writes through it. Dropping it
 /// rolls it back, with its connection.
@@ -168,7 +168,7 @@ impl Tx {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
                 // The error of the statement is the one to report.
-                to_end(self.roll_back()).await;
+                ignore_result(self.roll_back()).await;
                 Err(error)
             }
         }
@@ -365,10 +365,10 @@ mod tests {
             tx.commit().await.unwrap();
             let mut tx = begun(&db).await;
             handler_begins(&mut tx).await.unwrap();
-            to_end(tx.execute(ends, &[])).await;
+            ignore_result(tx.execute(ends, &[])).await;
             let broken = handler_ended(&mut tx).await.unwrap_err();
             assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
-            to_end(tx.roll_back()).await;
+            ignore_result(tx.roll_back()).await;
             let mut tx = begun(&db).await;
             assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
             tx.roll_back().await.unwrap();

@@ -14,10 +14,8 @@ pub enum Value {
     /// Bytes of any value.
     Bytes(Option<Vec<u8>>),
     /// A list of texts: an array on PostgreSQL, a JSON array on SQLite.
-    #[doc(hidden)]
     Texts(Vec<String>),
     /// A list of whole numbers, likewise.
-    #[doc(hidden)]
     Ints(Vec<i64>),
 }
 

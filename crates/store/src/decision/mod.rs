@@ -261,7 +261,7 @@ impl Deciding {
             idempotency_key: String::new(),
             digest: [0; 32],
             reason: reason.to_owned(),
-            if_match: IfMatch::Unsaid,
+            if_match: IfMatch::Missing,
             now_ms,
             operation_id: Some(operation_id.to_owned()),
             routed: None,

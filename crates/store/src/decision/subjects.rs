@@ -77,7 +77,7 @@ pub(crate) async fn message_decide(
     }
     let state = message_state(&row)?;
     // Of many who decide at once one does. The others have seen it as it was before it was sent.
-    if deciding.if_match == IfMatch::Unsaid
+    if deciding.if_match == IfMatch::Missing
         && act != MessageAct::Send
         && act.is_for(state)
         && db.fetch_optional(SENT_BY_PERSON, &[id.number().into()]).await?.is_some()
@@ -199,7 +199,7 @@ pub(crate) async fn event_decide(
     }
     if act.makes_calls() && deciding.operation_id.is_none() {
         // Of many who decide at once one does. The others have seen it as it was before.
-        if deciding.if_match == IfMatch::Unsaid && was_decided(&found, &row)? {
+        if deciding.if_match == IfMatch::Missing && was_decided(&found, &row)? {
             return Ok(Err(Refusal::VersionNeeded { state: found.state.as_str() }));
         }
         if key.is_synthetic() && found.state == EventState::Ignored {

@@ -259,7 +259,7 @@ impl Store {
     /// Returns the row of one event; `None` when there is none.
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
         let key = key.clone();
-        alone!(self.people.event_get(&key))
+        alone!(self.operators.event_get(&key))
     }
 
     /// Returns how many bytes are kept of events that could not be read, by provider.

@@ -1,15 +1,13 @@
 //! Tests of what messages and their settlements say of themselves, and what becomes of a claimed row that cannot be
 //! read.
 
-use std::collections::BTreeMap;
-
 use uuid::Uuid;
 
 use super::claimed::{Claimed, ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
 use super::postgres::is_one_statement;
 use super::types::{NewMessage, SettleTo, Settlement, lanes_of};
 use hooklatch_core::seal::KeyRing;
-use hooklatch_core::types::{AttemptResult, MessageId, MessageState, Name};
+use hooklatch_core::types::{AttemptResult, EventKey, MessageId, MessageState, Name};
 
 fn settlement(id: i64, lane: Option<&str>) -> Settlement {
     Settlement { lane: lane.map(str::to_owned), ..Settlement::done(id, 1) }
@@ -66,27 +64,8 @@ fn a_successful_first_attempt_is_in_the_message_history_and_every_other_has_its_
 
 #[test]
 fn nothing_is_kept_of_a_message_that_forwards_the_events_own_bytes() {
-    let forward = NewMessage {
-        message_id: MessageId::from_column(1),
-        event: hooklatch_core::types::EventKey {
-            provider: hooklatch_core::types::Name::parse("stripe").expect("a name"),
-            event_id: "evt_1".to_owned(),
-        }
-        .into(),
-        shard: 0,
-        generation: 0,
-        effect_name: "billing".to_owned(),
-        destination: "billing".to_owned(),
-        method: "POST".to_owned(),
-        path: String::new(),
-        headers: BTreeMap::new(),
-        body: None,
-        body_bytes_n: 0,
-        lane: None,
-        created_at_ms: 0,
-        lease: None,
-        unknown_since_ms: None,
-    };
+    let event = EventKey { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() };
+    let forward = NewMessage::forward(MessageId::from_column(1), event, "billing");
     assert!(forward.is_forward());
     assert_eq!((forward.effect_name_column(), forward.headers_json().as_str()), (None, "{}"));
     let changed: [fn(&mut NewMessage); 4] = [

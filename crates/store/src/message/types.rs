@@ -52,6 +52,28 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
+    /// A message that forwards the event's own bytes to `destination`, and is named after it. The beginning of those
+    /// that tests make.
+    pub fn forward(message_id: MessageId, event: EventKey, destination: &str) -> Self {
+        Self {
+            message_id,
+            shard: event.shard(),
+            event: Arc::new(event),
+            generation: 0,
+            effect_name: destination.to_owned(),
+            destination: destination.to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            body: None,
+            body_bytes_n: 0,
+            lane: None,
+            created_at_ms: 0,
+            lease: None,
+            unknown_since_ms: None,
+        }
+    }
+
     /// True when it is a POST of the event's own bytes to the destination's own address, so that nothing has
     /// to be kept of what it says.
     pub(crate) fn is_forward(&self) -> bool {
@@ -340,7 +362,7 @@ impl Store {
     pub async fn message_list_of_event(&self, key: &EventKey) -> Result<Vec<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         let key = key.clone();
-        alone!(self, people, "message_list_of_event", |db| {
+        alone!(self, operators, "message_list_of_event", |db| {
             let sql = "/* message_list_of_event */ SELECT event_seq FROM processed_webhook_events
         WHERE provider = $1 AND event_id = $2";
             let values = [key.provider.as_str().into(), (&key.event_id).into()];

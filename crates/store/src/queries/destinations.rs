@@ -50,13 +50,13 @@ fn backlog_sql(of_providers: bool) -> String {
         ""
     };
     format!(
-        "/* people_backlog */ SELECT counted.state, COUNT(*) AS n, MIN(counted.visible_at_ms) AS oldest_ms
+        "/* operator_backlog */ SELECT counted.state, COUNT(*) AS n, MIN(counted.visible_at_ms) AS oldest_ms
          FROM (SELECT {}) counted {seen} GROUP BY counted.state ORDER BY counted.state",
         parts.join(" UNION ALL SELECT ")
     )
 }
 
-const PAUSES: &str = "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
+const PAUSES: &str = "/* operator_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
 /// The lane behind the one named `$2`.
@@ -73,11 +73,11 @@ fn next_lane_sql(behind: &str) -> String {
         "q.destination = $1 AND q.lane > {behind} AND q.lane IS NOT NULL
          ORDER BY q.destination, q.lane, q.lane_seq LIMIT 1"
     );
-    rows_sql("people_lanes", depth, "outbox_queue", &rest)
+    rows_sql("operator_lanes", depth, "outbox_queue", &rest)
 }
 
 /// Scalar subqueries: no row of a table that grows is found by a join.
-const CONTENTS: &str = "/* people_surroundings */ SELECT q.message_id, q.generation,
+const CONTENTS: &str = "/* operator_surroundings */ SELECT q.message_id, q.generation,
         (SELECT e.generation FROM processed_webhook_events e
              WHERE e.event_seq = q.message_id / 1024) AS event_generation,
         (SELECT CASE WHEN c.body IS NULL THEN 0 ELSE 1 END FROM outbox_contents c
@@ -87,7 +87,7 @@ const CONTENTS: &str = "/* people_surroundings */ SELECT q.message_id, q.generat
              WHERE p.event_seq = q.message_id / 1024) AS has_event,
         (SELECT p.key_id FROM webhook_payloads p WHERE p.event_seq = q.message_id / 1024) AS event_key_id
     FROM outbox_queue q WHERE q.message_id = ANY($1)";
-const HEAD: &str = "/* people_surroundings */ SELECT state FROM outbox_queue
+const HEAD: &str = "/* operator_surroundings */ SELECT state FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL ORDER BY destination, lane, lane_seq LIMIT 1";
 
 /// The statements by name, for tests that look at their plans.
@@ -169,7 +169,7 @@ impl OperatorQueries {
     ) -> Result<Vec<DestinationStatus>, OperatorError> {
         let mut names: BTreeSet<String> = configured.into_iter().map(Name::to_string).collect();
         let (reach, providers) = (self.principal.destinations.clone(), self.principal.providers.names());
-        Ok(snapshot!(self.store, "people_destinations", |db| {
+        Ok(snapshot!(self.store, "operator_destinations", |db| {
             names.extend(open_destinations(db).await?);
             let mut pauses = pauses(db, PAUSES).await?;
             names.extend(pauses.keys().cloned());
@@ -191,7 +191,7 @@ impl OperatorQueries {
     ) -> Result<DestinationStatus, OperatorError> {
         self.needs_destination(name.as_str())?;
         let (name, providers) = (name.to_string(), self.principal.providers.names());
-        let found = snapshot!(self.store, "people_destination", |db| {
+        let found = snapshot!(self.store, "operator_destination", |db| {
             let pause = pauses(db, PAUSES).await?.remove(&name);
             status(db, (name, pause), providers.as_deref(), now_ms).await
         })?;
@@ -210,7 +210,7 @@ impl OperatorQueries {
         let names = within(&self.principal.destinations, destination.map(Name::as_str));
         let providers = self.principal.providers.clone();
         let installation_id = self.store.installation_id().await?;
-        let (items, next) = alone!(self.store, people, "people_lanes", |db| {
+        let (items, next) = alone!(self.store, operators, "operator_lanes", |db| {
             let mut names = match names {
                 Some(names) => names,
                 None => lane_destinations(db).await?,
@@ -258,7 +258,7 @@ impl OperatorQueries {
             return Ok(());
         }
         let values = [provider.into(), ids.into()];
-        let stored: BTreeMap<String, EventState> = alone!(self.store, people, "events_known", |db| {
+        let stored: BTreeMap<String, EventState> = alone!(self.store, operators, "events_known", |db| {
             let sql = "/* events_known */ SELECT event_id, state FROM processed_webhook_events
                 WHERE provider = $1 AND event_id = ANY($2)";
             let rows = db.fetch(sql, &values).await?;
@@ -287,7 +287,7 @@ impl OperatorQueries {
             return Ok(Surroundings::default());
         }
         let ring = self.store.ring.clone();
-        Ok(alone!(self.store, people, "people_surroundings", |db| {
+        Ok(alone!(self.store, operators, "operator_surroundings", |db| {
             let mut found = Surroundings { pauses: pauses(db, PAUSES).await?, ..Surroundings::default() };
             found.pauses.retain(|_, pause| pause.until_ms.is_none_or(|until_ms| until_ms > now_ms));
             for row in db.fetch(CONTENTS, &[ids.into()]).await? {

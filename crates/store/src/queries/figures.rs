@@ -54,7 +54,7 @@ fn causes_sql(subject: StuckSubject) -> String {
         ),
     };
     format!(
-        "/* people_causes */ SELECT {name} AS name, x.state, {error} AS error, COUNT(*) AS n,
+        "/* operator_causes */ SELECT {name} AS name, x.state, {error} AS error, COUNT(*) AS n,
              MIN({at_ms}) AS oldest_ms, MAX({at_ms}) AS newest_ms
          FROM (SELECT {rows}) x WHERE {seen}
          GROUP BY {name}, x.state, {error} ORDER BY n DESC, newest_ms DESC LIMIT $2"
@@ -133,7 +133,7 @@ impl OperatorQueries {
         values.extend(any_of(self.principal.providers.names()));
         let of_events = values.clone();
         values.extend(any_of(self.principal.destinations.names()));
-        Ok(snapshot!(self.store, "people_causes", |db| {
+        Ok(snapshot!(self.store, "operator_causes", |db| {
             let mut found = Vec::new();
             for (table, subject, values) in [
                 ("processed_webhook_events", StuckSubject::Events, of_events),

@@ -29,7 +29,7 @@ const PAGE_LOOKED_N: i64 = 10_000;
 const COUNT_LOOKED_N: i64 = 100_000;
 /// Rows that a page looks at first, for each that it shows: most filters find enough among them.
 const FIRST_LOOKED_N: i64 = 4;
-/// Most destinations that are looked at one by one.
+/// Most destinations that are looked at one by one; where there are as many, the queue is walked instead.
 const DESTINATIONS_N_MAX: i64 = 1_000;
 /// Longest lane that is read as such; longer ones are found by walking.
 const LANE_N_MAX: i64 = 10_000;
@@ -148,8 +148,9 @@ impl Wanted {
     }
 
     async fn open_sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<Source>> {
-        if let Some(lane) = &self.filter.lane {
-            let names = self.names(db, LANE_DESTINATIONS).await?;
+        if let Some(lane) = &self.filter.lane
+            && let Some(names) = self.names(db, LANE_DESTINATIONS).await?
+        {
             let mut is_short = true;
             for name in &names {
                 let values = [name.into(), lane.into(), (LANE_N_MAX + 1).into()];
@@ -160,19 +161,21 @@ impl Wanted {
             }
         }
         if matches!(self.filter.state, Some(MessageState::Held | MessageState::Dead | MessageState::Waiting))
+            && let Some(names) = self.names(db, IS_STUCK).await?
         {
-            let names = self.names(db, IS_STUCK).await?;
             return Ok(names.into_iter().map(Source::Stuck).collect());
         }
         Ok(vec![Source::Queue])
     }
 
-    /// The destinations that may be shown, or those of an index.
-    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
-        match &self.destinations {
-            Some(names) => Ok(names.clone()),
-            None => names(db, conditions).await,
-        }
+    /// The destinations that may be shown, or those of an index; `None` where there may be more than are looked at.
+    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Option<Vec<String>>> {
+        let Some(names) = &self.destinations else {
+            let found = names(db, conditions).await?;
+            let is_whole = i64::try_from(found.len()).is_ok_and(|found_n| found_n < DESTINATIONS_N_MAX);
+            return Ok(is_whole.then_some(found));
+        };
+        Ok(Some(names.clone()))
     }
 
     /// The values of a source's statement: all that is wanted, then these.
@@ -255,12 +258,12 @@ impl Source {
             order = "q.state DESC, q.message_id DESC";
         }
         let rest = format!("{conditions} ORDER BY {order} LIMIT ${limit}");
-        rows_sql("people_messages", "", self.table(), &rest) + " ORDER BY m.message_id DESC"
+        rows_sql("operator_messages", "", self.table(), &rest) + " ORDER BY m.message_id DESC"
     }
 
     fn count_sql(&self) -> String {
         let (table, (conditions, _)) = (self.table(), self.conditions());
-        format!("/* people_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {conditions}")
+        format!("/* operator_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {conditions}")
     }
 
     fn bound_sql(&self, is_postgres: bool) -> String {
@@ -276,14 +279,15 @@ impl Source {
             _ => String::new(),
         };
         format!(
-            "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id
+            "/* operator_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id
                  FROM {} WHERE {ends} {more} ORDER BY {order}message_id DESC LIMIT $2) x",
             self.table()
         )
     }
 }
 
-const LANE_LENGTH: &str = "/* people_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
+const LANE_LENGTH: &str =
+    "/* operator_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL LIMIT $3) x";
 const IS_DUE: &str = "state IN ('ready', 'leased')";
 const LANE_DESTINATIONS: &str = "lane IS NOT NULL";
@@ -292,7 +296,7 @@ const LANE_DESTINATIONS: &str = "lane IS NOT NULL";
 /// destinations, however many rows there are.
 fn destinations_sql(conditions: &str) -> String {
     format!(
-        "/* people_destinations */ WITH RECURSIVE d AS (
+        "/* operator_destinations */ WITH RECURSIVE d AS (
              SELECT (SELECT q.destination FROM outbox_queue q WHERE q.{conditions}
                      ORDER BY q.destination LIMIT 1) AS name
              UNION ALL
@@ -357,7 +361,7 @@ impl OperatorQueries {
             return Ok(Page::whole(Vec::new()));
         }
         let installation_id = self.store.installation_id().await?;
-        Ok(alone!(self.store, people, "people_messages", |db| {
+        Ok(alone!(self.store, operators, "operator_messages", |db| {
             page(db, &wanted, before, limit, &installation_id).await
         })?)
     }
@@ -368,7 +372,7 @@ impl OperatorQueries {
         if wanted.is_nothing() {
             return Ok(CountView { counted_n: 0, is_more: false });
         }
-        Ok(alone!(self.store, people, "people_count", |db| {
+        Ok(alone!(self.store, operators, "operator_count", |db| {
             let before = start(db, None, wanted.filter.created_before_ms).await?;
             let (mut counted_n, mut left_n, mut is_more) = (0, COUNT_LOOKED_N, false);
             for source in &wanted.sources(db).await? {
@@ -412,7 +416,8 @@ impl OperatorQueries {
             self.record(vec![self.answer_read(&row.key, message_id, answers_n)], now_ms).await?;
         }
         let decisions =
-            alone!(self.store, people, "people_decisions", |db| message_decisions(db, message_id).await)?;
+            alone!(self.store, operators, "operator_decisions", |db| message_decisions(db, message_id)
+                .await)?;
         Ok(MessageDetail { message: message_view(row), attempts, decisions, policy: None, damaged })
     }
 
@@ -566,7 +571,7 @@ impl Store {
     /// Returns one message; `None` when there is none.
     pub async fn message_get(&self, message_id: MessageId) -> Result<Option<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
-        alone!(self, people, "message_get", |db| {
+        alone!(self, operators, "message_get", |db| {
             let sql = "/* message_get */ SELECT m.* FROM outbox_messages m WHERE m.message_id = $1";
             let row = db.fetch_optional(sql, &[message_id.number().into()]).await?;
             row.map(|row| MessageRow::from_row(&row, &installation_id)).transpose()
@@ -582,7 +587,7 @@ impl Store {
     ) -> Result<Vec<MessageRow>, StoreError> {
         let installation_id = self.installation_id().await?;
         let wanted = Wanted::new(filter, &Reach::All, &Reach::All);
-        alone!(self, people, "message_list", |db| {
+        alone!(self, operators, "message_list", |db| {
             let sources = wanted.sources(db).await?;
             let before = before.map_or(i64::MAX, MessageId::number);
             let rows = newest(db, &wanted, &sources, (before, 0), limit).await?;
@@ -597,7 +602,7 @@ impl Store {
 
     async fn attempts_of(&self, message_id: MessageId) -> Result<IntactRows<AttemptView>, StoreError> {
         let (ring, number) = (self.ring.clone(), message_id.number());
-        alone!(self, people, "attempt_list", |db| {
+        alone!(self, operators, "attempt_list", |db| {
             let sql = attempts_sql("attempt_list", "ORDER BY attempt_n DESC LIMIT 100");
             let rows = db.fetch(sql, &[number.into(), number.saturating_add(1).into()]).await?;
             intact("outbox_attempts", "attempt_n", &rows, |row| attempt_view(row, Some(&ring)))

@@ -141,14 +141,15 @@ impl OperatorQueries {
     pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, OperatorError> {
         self.needs(Role::Viewer)?;
         let who = self.principal.clone();
-        Ok(alone!(self.store, people, "operations_for_persons", |db| operations_for_persons(db, &who).await)?)
+        Ok(alone!(self.store, operators, "operations_for_persons", |db| operations_for_persons(db, &who)
+            .await)?)
     }
 
     /// One operation with its progress.
     pub async fn operation(&self, operation_id: &str) -> Result<OperationView, OperatorError> {
         self.needs(Role::Viewer)?;
         let (id, who) = (operation_id.to_owned(), self.principal.clone());
-        alone!(self.store, people, "operation_view", |db| operation_view(db, &id, &who).await)?
+        alone!(self.store, operators, "operation_view", |db| operation_view(db, &id, &who).await)?
             .ok_or(OperatorError::NotFound)
     }
 
@@ -160,7 +161,7 @@ impl OperatorQueries {
     ) -> Result<Page<OperationView>, OperatorError> {
         self.needs(Role::Viewer)?;
         let (before, who) = (before.map(str::to_owned), self.principal.clone());
-        Ok(alone!(self.store, people, "operation_list", |db| {
+        Ok(alone!(self.store, operators, "operation_list", |db| {
             operation_list(db, before.as_deref(), limit, &who).await
         })?)
     }

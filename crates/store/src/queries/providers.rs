@@ -13,7 +13,7 @@ use crate::db::{DbResult, Executor, Row};
 use crate::event::event_state;
 use crate::rejection::{SecretUse, secret_use_list};
 use hooklatch_contract::{
-    LastEventView, Page, PauseView, RejectedGroup, RejectedView, TaughtView, TestEventView, WaitingCount,
+    LastEventView, Page, PairingView, PauseView, RejectedGroup, RejectedView, TestEventView, WaitingCount,
 };
 use hooklatch_core::figures::plural;
 use hooklatch_core::types::{EventKey, EventState, Name, Role, UnixMs};
@@ -27,17 +27,18 @@ const AFTER_ALL: &str = "~";
 
 const EVENTS_TABLE: &str = "processed_webhook_events";
 /// The newest event of each provider among so many of all.
-const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
+const LAST: &str = "/* operator_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
         SELECT provider, event_seq, synthetic FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
     WHERE NOT x.synthetic GROUP BY provider";
 const BY_NUMBER: &str =
-    "/* people_providers */ SELECT event_seq, provider, event_id, event_type, received_at_ms
+    "/* operator_providers */ SELECT event_seq, provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
-const PAUSES: &str = "/* people_pauses */ SELECT provider AS name, actor, reason, paused_at_ms, until_ms
+const PAUSES: &str = "/* operator_pauses */ SELECT provider AS name, actor, reason, paused_at_ms, until_ms
     FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
-const TAUGHT: &str = "/* people_providers */ SELECT provider, taught_at_ms FROM taught_secrets";
+const PAIRINGS: &str = "/* operator_providers */ SELECT provider, paired_at_ms FROM pairing_secrets";
 /// At most 100 rows of each provider are kept, so all of them are read.
-const GROUPS: &str = "/* people_rejected_groups */ SELECT provider, reason, client, COUNT(*) AS requests_n, \
+const GROUPS: &str =
+    "/* operator_rejected_groups */ SELECT provider, reason, client, COUNT(*) AS requests_n, \
         MAX(received_at_ms) AS last_at_ms
     FROM (SELECT provider, reason, received_at_ms,
               CASE WHEN CAST($3 AS BIGINT) = 1 THEN client_address END AS client
@@ -48,7 +49,7 @@ const GROUPS: &str = "/* people_rejected_groups */ SELECT provider, reason, clie
 /// counted.
 fn waiting_sql() -> String {
     format!(
-        "/* people_waiting */ SELECT e.provider, e.state, COUNT(*) AS n, MIN(e.received_at_ms) AS oldest_ms
+        "/* operator_waiting */ SELECT e.provider, e.state, COUNT(*) AS n, MIN(e.received_at_ms) AS oldest_ms
          FROM (SELECT event_seq FROM processed_webhook_events WHERE state = $1 AND {IS_WAITING}
                ORDER BY state, event_seq LIMIT $2) x
          JOIN processed_webhook_events e ON e.event_seq = x.event_seq
@@ -60,7 +61,7 @@ fn waiting_sql() -> String {
 /// is 1.
 fn rejected_sql(providers: &str) -> String {
     format!(
-        "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest,
+        "/* operator_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest,
              body_bytes_n, client_address
          FROM rejected_requests
          WHERE {providers} AND rejection_id < $1 AND (CAST($3 AS TEXT) IS NULL OR reason = $3)
@@ -92,7 +93,7 @@ pub struct ProviderStatus {
     /// Which of its secrets matched, and when.
     pub uses: Vec<SecretUse>,
     /// Time when its sender sent a secret in a pairing that no operator has read yet.
-    pub taught_at_ms: Option<UnixMs>,
+    pub paired_at_ms: Option<UnixMs>,
     /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
 }
@@ -120,13 +121,13 @@ impl OperatorQueries {
         configured: BTreeSet<Name>,
     ) -> Result<BTreeMap<Name, ProviderStatus>, OperatorError> {
         let names = in_reach(&self.principal.providers, configured);
-        Ok(snapshot!(self.store, "people_providers", |db| {
+        Ok(snapshot!(self.store, "operator_providers", |db| {
             let waiting = waiting(db).await?;
             let uses = secret_use_list(db).await?;
-            let rows = db.fetch(TAUGHT, &[]).await?;
-            let taught = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
-            let taught = intact("taught_secrets", "provider", &rows, taught)?.rows;
-            let mut taught: BTreeMap<String, UnixMs> = taught.into_iter().collect();
+            let rows = db.fetch(PAIRINGS, &[]).await?;
+            let pairing = |row: &Row| Ok((row.text("provider")?, row.int("paired_at_ms")?));
+            let pairing = intact("pairing_secrets", "provider", &rows, pairing)?.rows;
+            let mut pairing: BTreeMap<String, UnixMs> = pairing.into_iter().collect();
             let mut pauses = pauses(db, PAUSES).await?;
             let mut last = last_events(db, &names).await?;
             let status = |name: &Name| ProviderStatus {
@@ -137,7 +138,7 @@ impl OperatorQueries {
                     .map(|it| it.1.clone())
                     .collect(),
                 uses: uses.iter().filter(|one| one.provider == name.as_str()).cloned().collect(),
-                taught_at_ms: taught.remove(name.as_str()),
+                paired_at_ms: pairing.remove(name.as_str()),
                 pause: pauses.remove(name.as_str()),
             };
             let statuses: Vec<_> = names.iter().map(status).collect();
@@ -151,7 +152,7 @@ impl OperatorQueries {
         &self,
     ) -> Result<(WaitingEvents, BTreeMap<String, PauseView>), OperatorError> {
         let reach = &self.principal.providers;
-        let (found, pauses): (WaitingEvents, _) = snapshot!(self.store, "people_backlog", |db| {
+        let (found, pauses): (WaitingEvents, _) = snapshot!(self.store, "operator_backlog", |db| {
             Ok((waiting(db).await?, pauses(db, PAUSES).await?))
         })?;
         Ok((found.into_iter().filter(|(provider, _)| reach.has(provider)).collect(), pauses))
@@ -162,18 +163,19 @@ impl OperatorQueries {
         &self,
         provider: &Name,
         now_ms: UnixMs,
-    ) -> Result<TaughtView, OperatorError> {
+    ) -> Result<PairingView, OperatorError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
         let name = provider.to_string();
-        let entry = self.entry("taught_read", "the secret that its sender taught").on_provider(&name);
-        together!(self.store, deciding, "people_taught", |db| {
-            let sql = "/* people_taught */ DELETE FROM taught_secrets WHERE provider = $1
-                RETURNING provider, secret, taught_at_ms";
+        let entry =
+            self.entry("pairing_read", "the secret that its sender sent for pairing").on_provider(&name);
+        together!(self.store, deciding, "operator_pairing", |db| {
+            let sql = "/* operator_pairing */ DELETE FROM pairing_secrets WHERE provider = $1
+                RETURNING provider, secret, paired_at_ms";
             let Some(row) = db.fetch_optional(sql, &[name.into()]).await? else { return Ok(None) };
             append(db, now_ms, &[entry]).await?;
             let (provider, secret) = (row.text("provider")?, row.text("secret")?);
-            Ok(Some(TaughtView { provider, secret, taught_at_ms: row.int("taught_at_ms")? }))
+            Ok(Some(PairingView { provider, secret, paired_at_ms: row.int("paired_at_ms")? }))
         })?
         .ok_or(OperatorError::NotFound)
     }
@@ -187,7 +189,7 @@ impl OperatorQueries {
     ) -> Result<Page<RejectedView>, OperatorError> {
         let names = within(&self.principal.providers, query.provider.as_ref().map(Name::as_str));
         let limit = query.limit;
-        let mut page = alone!(self.store, people, "people_rejected", |db| {
+        let mut page = alone!(self.store, operators, "operator_rejected", |db| {
             let before = query.before.unwrap_or_else(|| AFTER_ALL.to_owned());
             let mut values = vec![before.into(), limit.into(), query.reason.into()];
             let sql = if let Some([one]) = names.as_deref() {
@@ -217,7 +219,7 @@ impl OperatorQueries {
     pub async fn rejected_groups(&self) -> Result<Vec<RejectedGroup>, OperatorError> {
         let mut values = any_of(self.principal.providers.names()).to_vec();
         values.push(i64::from(self.may_see_contents()).into());
-        Ok(alone!(self.store, people, "people_rejected_groups", |db| {
+        Ok(alone!(self.store, operators, "operator_rejected_groups", |db| {
             let rows = db.fetch(GROUPS, &values).await?;
             Ok(intact("rejected_requests", "provider", &rows, rejected_group)?.rows)
         })?)

@@ -17,7 +17,7 @@ const LISTED_MS: i64 = 90 * 86_400_000;
 const LOOKED_N: i64 = 10_000;
 
 /// Rows of the newest `$2` up to the number `$1`.
-const AUDIT: &str = "/* people_audit */ SELECT a.audit_seq, a.at_ms, a.actor, a.action, a.provider, a.event_id,
+const AUDIT: &str = "/* operator_audit */ SELECT a.audit_seq, a.at_ms, a.actor, a.action, a.provider, a.event_id,
         a.message_id, a.operation_id, a.detail
     FROM (SELECT * FROM audit_log WHERE audit_seq <= $1 ORDER BY audit_seq DESC LIMIT $2) a
     WHERE (CAST($3 AS BIGINT) = 0 OR a.provider = ANY($4))
@@ -26,11 +26,11 @@ const AUDIT: &str = "/* people_audit */ SELECT a.audit_seq, a.at_ms, a.actor, a.
                         (SELECT f.destination FROM outbox_finished f WHERE f.message_id = a.message_id)) = ANY($6)))
     ORDER BY a.audit_seq DESC LIMIT $7";
 /// The last of these `$2` rows, where there are so many.
-const AUDIT_END: &str = "/* people_audit */ SELECT a.audit_seq, a.at_ms FROM audit_log a
+const AUDIT_END: &str = "/* operator_audit */ SELECT a.audit_seq, a.at_ms FROM audit_log a
     WHERE a.audit_seq = (SELECT MIN(w.audit_seq) FROM (SELECT audit_seq FROM audit_log
         WHERE audit_seq <= $1 ORDER BY audit_seq DESC LIMIT $2) w HAVING COUNT(*) >= $2)";
 const OF_MESSAGE: &str =
-    "/* people_decisions */ SELECT * FROM (SELECT audit_seq, at_ms, actor, action, provider, event_id, message_id,
+    "/* operator_decisions */ SELECT * FROM (SELECT audit_seq, at_ms, actor, action, provider, event_id, message_id,
             operation_id, detail
         FROM audit_log WHERE message_id = $1 AND message_id IS NOT NULL ORDER BY audit_seq DESC LIMIT 10000) a
     WHERE a.action <> 'answer_read' ORDER BY a.audit_seq DESC LIMIT 100";
@@ -86,7 +86,7 @@ impl OperatorQueries {
     ) -> Result<(Vec<TokenRow>, Option<String>), OperatorError> {
         self.needs(Role::Admin)?;
         let values = [before.into(), limit.into()];
-        let mut rows = alone!(self.store, people, "token_list", |db| {
+        let mut rows = alone!(self.store, operators, "token_list", |db| {
             let rest = "WHERE CAST($1 AS TEXT) IS NULL OR token_id < $1 ORDER BY token_id DESC LIMIT $2";
             token_rows(&db.fetch(tokens_sql("token_list", rest), &values).await?)
         })?;
@@ -159,7 +159,7 @@ impl OperatorQueries {
         values.extend(any_of(self.principal.providers.names()));
         values.extend(any_of(self.principal.destinations.names()));
         values.push(limit.into());
-        Ok(alone!(self.store, people, "people_audit", |db| {
+        Ok(alone!(self.store, operators, "operator_audit", |db| {
             let rows = db.fetch(AUDIT, &values).await?;
             let found = audit_rows(&rows)?;
             let mut page = Page { damaged: found.damaged, ..Page::whole(found.rows) };

@@ -43,7 +43,7 @@ pub enum PrunedKind {
     /// Counts of the requests that secrets matched.
     SecretUses,
     /// Secrets received from senders in pairings.
-    Taught,
+    Pairing,
     /// Counts of requests and attempts by the hour.
     Activity,
     /// Answers that were kept under the keys of requests.
@@ -69,7 +69,7 @@ impl PrunedKind {
         Self::Lanes,
         Self::Rejections,
         Self::SecretUses,
-        Self::Taught,
+        Self::Pairing,
         Self::Activity,
         Self::Answers,
         Self::Operations,
@@ -91,7 +91,7 @@ impl PrunedKind {
             Self::Lanes => "outbox_lanes",
             Self::Rejections => "rejected_requests",
             Self::SecretUses => "secret_uses",
-            Self::Taught => "taught_secrets",
+            Self::Pairing => "pairing_secrets",
             Self::Activity => "activity",
             Self::Answers => "idempotency_keys",
             Self::Operations => "operations",
@@ -110,7 +110,7 @@ impl PrunedKind {
             Self::Lanes => Some(("destination", "lane", "used_at_ms")),
             Self::Rejections => Some(("provider", "rejection_id", "received_at_ms")),
             Self::SecretUses => Some(("provider", "fingerprint", "last_matched_at_ms")),
-            Self::Taught => Some(("provider", "provider", "taught_at_ms")),
+            Self::Pairing => Some(("provider", "provider", "paired_at_ms")),
             Self::Activity => Some(("subject", "name", "hour_ms")),
             Self::Answers => Some(("principal", "idempotency_key", "expires_at_ms")),
             Self::Operations => Some(("operation_id", "operation_id", "finished_at_ms")),
@@ -156,7 +156,7 @@ pub struct Cuts {
     /// Time when secrets matched last.
     pub secret_uses_ms: UnixMs,
     /// Secrets received from senders in pairings.
-    pub taught_ms: UnixMs,
+    pub pairing_ms: UnixMs,
     /// Counts of requests and attempts.
     pub activity_ms: UnixMs,
     /// Answers under the keys of requests, whose windows end.
@@ -187,7 +187,7 @@ impl Cuts {
             PrunedKind::Lanes => self.lanes_ms,
             PrunedKind::Rejections => self.rejections_ms,
             PrunedKind::SecretUses => self.secret_uses_ms,
-            PrunedKind::Taught => self.taught_ms,
+            PrunedKind::Pairing => self.pairing_ms,
             PrunedKind::Activity => self.activity_ms,
             PrunedKind::Answers => self.answers_ms,
             PrunedKind::Operations => self.operations_ms,
@@ -310,7 +310,7 @@ mod types_tests {
             lanes_ms: 5,
             rejections_ms: 6,
             secret_uses_ms: 7,
-            taught_ms: 8,
+            pairing_ms: 8,
             activity_ms: 9,
             answers_ms: 10,
             operations_ms: 11,

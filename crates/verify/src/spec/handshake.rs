@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_taught_where_the_operator_allows_it_alone() {
+    fn a_secret_is_kept_where_the_operator_allows_it_alone() {
         const NOTION: &str = include_str!("../../../../providers/notion/provider.toml");
         let mistake = |from: &str, to: &str| {
             let text = NOTION.replacen(from, to, 1);

@@ -229,7 +229,6 @@ pub enum TimeUnit {
     /// Milliseconds since 1970 (unix time).
     Ms,
     /// Unix seconds, or milliseconds from thirteen digits on: senders whose documentation disagrees with itself.
-    #[doc(hidden)]
     SOrMs,
     /// A text by RFC 3339.
     Rfc3339,

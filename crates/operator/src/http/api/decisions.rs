@@ -277,7 +277,7 @@ mod tests {
             }
             headers
         };
-        assert_eq!(if_match(&headers(&[])).ok(), Some(IfMatch::Unsaid));
+        assert_eq!(if_match(&headers(&[])).ok(), Some(IfMatch::Missing));
         let two = headers(&[("if-match", "\"a\""), ("if-match", "\"b\"")]);
         assert!(if_match(&two).unwrap().admits("\"b\""));
         assert!(if_match(&headers(&[("if-match", "a")])).is_err());

@@ -50,7 +50,7 @@ use hooklatch_store::{ActivityCounts, BulkRules, OperationAct, OperatorQueries, 
 
 /// The routes whose handlers do not take the `Idempotency-Key` in a transaction of their own.
 const ONCE: [&str; 4] = [
-    "POST /providers/{name}/taught",
+    "POST /providers/{name}/pairing",
     "POST /providers/{name}/test-events",
     "POST /tokens",
     "POST /tokens/{token_id}/revoke",
@@ -217,7 +217,7 @@ fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
         ("GET /providers", get(providers::list_providers)),
         ("GET /providers/{name}", get(providers::show_provider)),
         ("POST /providers/{name}/decide", post(decisions::decide_provider)),
-        ("POST /providers/{name}/taught", post(providers::show_taught)),
+        ("POST /providers/{name}/pairing", post(providers::show_pairing)),
         ("POST /providers/{name}/test-events", post(events::make_test_events)),
         ("GET /backlog", get(records::backlog)),
         ("GET /search", get(records::search)),

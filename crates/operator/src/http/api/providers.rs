@@ -18,11 +18,11 @@ use hooklatch_core::types::{Name, UnixMs};
 use hooklatch_store::{DestinationStatus, ProviderStatus};
 
 /// The secret that a sender sent during pairing, to operators alone, and once.
-pub(super) async fn show_taught(caller: Caller, Path(name): Path<String>) -> Answer {
+pub(super) async fn show_pairing(caller: Caller, Path(name): Path<String>) -> Answer {
     let (name, people) = (path_name(&name)?, &caller.people);
-    let taught = people.take_pairing_secret(&name, caller.now_ms()).await?;
-    info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender taught us");
-    Ok(no_store(view_reply(StatusCode::OK, &taught)))
+    let pairing = people.take_pairing_secret(&name, caller.now_ms()).await?;
+    info!(provider.name = %name, actor = %people.principal().name, "showed a secret that its sender sent for pairing");
+    Ok(no_store(view_reply(StatusCode::OK, &pairing)))
 }
 
 pub(super) async fn list_providers(caller: Caller) -> Answer {
@@ -41,16 +41,16 @@ async fn all_provider_views(caller: &Caller) -> Result<Vec<ProviderView>, Proble
 /// Those of these providers that are configured and in scope.
 async fn provider_views(caller: &Caller, names: BTreeSet<Name>) -> Result<Vec<ProviderView>, Problem> {
     let (now_ms, found) = (caller.now_ms(), caller.people.providers(names).await?);
-    let of = |(name, standing): (Name, ProviderStatus)| {
-        Some(provider_view(caller.provider(name.as_str())?, standing, now_ms))
+    let of = |(name, status): (Name, ProviderStatus)| {
+        Some(provider_view(caller.provider(name.as_str())?, status, now_ms))
     };
     Ok(found.into_iter().filter_map(of).collect())
 }
 
 /// A provider from the tables, with its configuration.
-fn provider_view(facts: &ProviderFacts, standing: ProviderStatus, now_ms: UnixMs) -> ProviderView {
+fn provider_view(facts: &ProviderFacts, status: ProviderStatus, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
-        let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);
+        let used = status.uses.iter().find(|one| one.fingerprint == *fingerprint);
         let last_ms = used.map(|one| one.last_matched_at_ms);
         let horizon_ms = i64::from(facts.horizon_h) * 3_600_000;
         // A secret that never matched here is not idle: its use is unknown. The newest one is the one to keep.
@@ -66,19 +66,19 @@ fn provider_view(facts: &ProviderFacts, standing: ProviderStatus, now_ms: UnixMs
     ProviderView {
         name: facts.name.to_string(),
         kind: facts.kind.clone(),
-        pause: standing.pause,
+        pause: status.pause,
         url: facts.url.clone(),
         identity: facts.identity.clone(),
         horizon_h: facts.horizon_h,
         is_unverified: facts.is_unverified,
         is_pairing: facts.is_pairing,
-        taught_at_ms: standing.taught_at_ms,
+        paired_at_ms: status.paired_at_ms,
         ids_days: facts.ids_days,
         samples: facts.samples.clone(),
         sender: facts.sender.clone(),
         secrets: secrets.collect(),
-        last_event: standing.last_event,
-        waiting: standing.waiting,
+        last_event: status.last_event,
+        waiting: status.waiting,
     }
 }
 
@@ -89,32 +89,32 @@ pub(super) async fn list_destinations(caller: Caller) -> Answer {
 /// Those destinations that are in scope.
 async fn destination_views(caller: &Caller) -> Result<Vec<DestinationView>, Problem> {
     let found = caller.people.destinations(caller.state.destinations.keys(), caller.now_ms()).await?;
-    Ok(found.into_iter().map(|standing| destination_view(caller, standing)).collect())
+    Ok(found.into_iter().map(|status| destination_view(caller, status)).collect())
 }
 
 pub(super) async fn show_destination(caller: Caller, Path(name): Path<String>) -> Answer {
     let name = path_name(&name)?;
     let is_configured = caller.state.destinations.contains_key(&name);
-    let standing = caller.people.destination(&name, is_configured, caller.now_ms()).await?;
-    let view = destination_view(&caller, standing);
+    let status = caller.people.destination(&name, is_configured, caller.now_ms()).await?;
+    let view = destination_view(&caller, status);
     Ok(tagged_reply(&view, &view))
 }
 
 /// A destination from the tables, with this node's configuration and state.
-fn destination_view(Caller { state, .. }: &Caller, standing: DestinationStatus) -> DestinationView {
-    let facts = state.destinations.get(standing.name.as_str());
+fn destination_view(Caller { state, .. }: &Caller, status: DestinationStatus) -> DestinationView {
+    let facts = state.destinations.get(status.name.as_str());
     DestinationView {
         kind: facts.map_or_else(|| "unknown".to_owned(), |facts| facts.kind.to_owned()),
         is_configured: facts.is_some(),
-        pause: standing.pause,
-        breaker: (state.breaker)(&standing.name).map(str::to_owned),
+        pause: status.pause,
+        breaker: (state.breaker)(&status.name).map(str::to_owned),
         policy: facts.map(|facts| facts.policy.clone()),
         concurrency_n: facts.map(|facts| facts.concurrency_n),
         rate_per_s: facts.map(|facts| facts.rate_per_s).filter(|n| *n > 0).map(f64::from),
-        call_times: (state.call_times)(&standing.name),
-        backlog: standing.backlog,
-        oldest_due_at_ms: standing.oldest_due_at_ms,
-        name: standing.name,
+        call_times: (state.call_times)(&status.name),
+        backlog: status.backlog,
+        oldest_due_at_ms: status.oldest_due_at_ms,
+        name: status.name,
     }
 }
 
@@ -207,9 +207,9 @@ mod tests {
             matched_n: 2,
             last_matched_at_ms: 1_000,
         };
-        let standing = ProviderStatus { uses: vec![used("new"), used("old")], ..ProviderStatus::default() };
+        let status = ProviderStatus { uses: vec![used("new"), used("old")], ..ProviderStatus::default() };
         for (now_ms, want) in [(3_601_000, [false; 3]), (3_601_001, [false, true, false])] {
-            let view = provider_view(&facts, standing.clone(), now_ms);
+            let view = provider_view(&facts, status.clone(), now_ms);
             let found: Vec<bool> = view.secrets.iter().map(|one| one.is_safe_to_remove).collect();
             assert_eq!(found, want, "{now_ms}");
             assert_eq!((view.secrets[1].position, view.secrets[2].matched_n), (2, 0));

@@ -131,11 +131,11 @@ pub(super) async fn backlog(caller: Caller) -> Answer {
         provider,
         count,
     });
-    let standings = people.destinations(state.destinations.keys(), now_ms).await?;
-    let messages = standings.into_iter().flat_map(|standing| {
-        let is_configured = state.destinations.contains_key(standing.name.as_str());
-        let destination = standing.name;
-        standing.backlog.into_iter().map(move |count| BacklogMessages {
+    let statuses = people.destinations(state.destinations.keys(), now_ms).await?;
+    let messages = statuses.into_iter().flat_map(|status| {
+        let is_configured = state.destinations.contains_key(status.name.as_str());
+        let destination = status.name;
+        status.backlog.into_iter().map(move |count| BacklogMessages {
             destination: destination.clone(),
             is_configured,
             count,

@@ -45,7 +45,7 @@ const USED_EVERY: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub enum Presented {
     /// It is valid, and belongs to this principal.
-    Good(Principal),
+    Valid(Principal),
     /// It was good until it expired.
     Expired,
     /// It was good until it was revoked.
@@ -53,7 +53,7 @@ pub enum Presented {
     /// A token that does not exist, or a session that does not exist any more, or never did.
     Wrong,
     /// The database has not answered for so long that this is unknown.
-    Away,
+    Unavailable,
 }
 
 /// The tokens that are good, and what is remembered of wrong ones.
@@ -134,14 +134,14 @@ impl TokenGate {
             }
         }
         if let Some(principal) = found {
-            return Presented::Good(principal);
+            return Presented::Valid(principal);
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
         // The time of a look-up reveals how far a digest matches, but a client cannot choose the digest of its token.
         let digest = token.digest();
         match self.lookup(&digest) {
-            Presented::Wrong | Presented::Away => {
-                self.ask().await;
+            Presented::Wrong | Presented::Unavailable => {
+                self.refresh().await;
                 self.lookup(&digest)
             }
             judged => judged,
@@ -151,7 +151,7 @@ impl TokenGate {
     fn lookup(&self, digest: &[u8; 32]) -> Presented {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.read_at.is_none_or(|read_at| read_at.elapsed() > VALID_FOR) {
-            return Presented::Away;
+            return Presented::Unavailable;
         }
         let Some(row) = loaded.by_digest.get(digest) else { return Presented::Wrong };
         if row.revoked_at_ms.is_some() {
@@ -164,7 +164,7 @@ impl TokenGate {
         if !used.contains(&row.token_id) {
             used.insert(row.token_id.clone());
         }
-        Presented::Good(row.principal.clone())
+        Presented::Valid(row.principal.clone())
     }
 
     /// The digests of known tokens of this name, good or not.
@@ -175,7 +175,7 @@ impl TokenGate {
     }
 
     /// Reads the tokens for a request whose token is not known, unless that was done a moment ago.
-    async fn ask(&self) {
+    async fn refresh(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
             return;

@@ -196,7 +196,7 @@ impl TokenGate {
                 continue;
             }
             let one = self.judge_session(text).await;
-            is_away |= matches!(one, Presented::Away);
+            is_away |= matches!(one, Presented::Unavailable);
             judged.push((*text, one));
         }
         judged
@@ -211,20 +211,20 @@ impl TokenGate {
         }
         let (mut found, mut is_answered) = (self.sessions.find(&digest), true);
         if found.is_none() {
-            is_answered = self.ask_for(digest).await;
+            is_answered = self.load_session(digest).await;
             found = self.sessions.find(&digest);
         }
         let Some(row) = found else {
             // Without an answer of the database the session may exist: the response must not say that it has ended.
             let is_away = !is_answered || self.sessions.is_away();
-            return if is_away { Presented::Away } else { Presented::Wrong };
+            return if is_away { Presented::Unavailable } else { Presented::Wrong };
         };
         if self.clock.now_ms() >= row.expires_at_ms {
             return Presented::Expired;
         }
         match self.token_of(&session, &row) {
-            Presented::Wrong | Presented::Away => {
-                self.ask().await;
+            Presented::Wrong | Presented::Unavailable => {
+                self.refresh().await;
                 self.token_of(&session, &row)
             }
             judged => judged,
@@ -238,7 +238,7 @@ impl TokenGate {
         for token in configured.iter().filter(|token| token.name == row.token_name) {
             let digest = token_digest(token.token.reveal());
             if is_it(&digest) {
-                return Presented::Good(token.principal());
+                return Presented::Valid(token.principal());
             }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
@@ -266,7 +266,7 @@ impl TokenGate {
 
     /// Loads a session that is not known here; after a missing one, a second later at the earliest. All that were
     /// presented meanwhile are loaded together. False when there was no answer.
-    async fn ask_for(&self, digest: [u8; 32]) -> bool {
+    async fn load_session(&self, digest: [u8; 32]) -> bool {
         if !self.sessions.want(digest) {
             return false;
         }

@@ -69,13 +69,13 @@ async fn a_token_made_elsewhere_is_asked_for_once_a_second_at_most() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, clock) = gate(&folder).await;
     let (token, _) = make(&store, &clock, "bob", 1).await;
-    let Presented::Good(principal) = gate.judge(token.reveal()).await else { panic!() };
+    let Presented::Valid(principal) = gate.judge(token.reveal()).await else { panic!() };
     assert_eq!((principal.name.as_str(), principal.role), ("bob", Role::Viewer));
     let (later, _) = make(&store, &clock, "carl", 2).await;
     asked_a_moment_ago(&gate).await;
     assert!(matches!(gate.judge(later.reveal()).await, Presented::Wrong), "it was asked a moment ago");
     allow_to_ask(&gate).await;
-    assert!(matches!(gate.judge(later.reveal()).await, Presented::Good(..)));
+    assert!(matches!(gate.judge(later.reveal()).await, Presented::Valid(..)));
     for text in ["", "hlt_", CONFIGURED.trim_end_matches('9'), &token.reveal().to_uppercase()] {
         assert!(matches!(gate.judge(text).await, Presented::Wrong), "{text}");
     }
@@ -88,7 +88,7 @@ async fn what_was_let_in_is_asked_again_and_hears_when_its_token_is_no_more() {
     let (token, token_id) = make(&store, &clock, "bob", 1).await;
     let (other, _) = make(&store, &clock, "carl", 2).await;
     for text in [token.reveal(), other.reveal(), CONFIGURED] {
-        assert!(matches!(gate.judge(text).await, Presented::Good(..)));
+        assert!(matches!(gate.judge(text).await, Presented::Valid(..)));
     }
     let admin = OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
     admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
@@ -109,18 +109,18 @@ async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configur
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, clock) = gate(&folder).await;
     let (token, _) = make(&store, &clock, "bob", 1).await;
-    assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Valid(..)));
     store.close().await;
     grow_old(&gate, VALID_FOR.saturating_sub(Duration::from_secs(15)));
     allow_to_ask(&gate).await;
-    assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Valid(..)));
     grow_old(&gate, Duration::from_secs(16));
     allow_to_ask(&gate).await;
-    assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Unavailable));
     let unknown = TokenText::of(&[9; 32]);
-    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "this is unknown, too");
+    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Unavailable), "this is unknown, too");
     assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
-    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
+    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Valid(..)));
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ fn other_node(store: &Store, clock: &Clock, configured: Vec<AdminToken>) -> Toke
 
 /// Opens a session with a valid token.
 async fn opened(gate: &TokenGate, token: &str) -> String {
-    let Presented::Good(principal) = gate.judge(token).await else { panic!("{token} is not good") };
+    let Presented::Valid(principal) = gate.judge(token).await else { panic!("{token} is not good") };
     gate.open_session(token, &principal, FROM).await.expect("a session").reveal().to_owned()
 }
 
@@ -151,16 +151,16 @@ async fn a_session_is_good_on_every_node_until_it_ends_on_one() {
     let (gate, store, clock) = gate(&folder).await;
     let session = opened(&gate, CONFIGURED).await;
     let other = other_node(&store, &clock, gate.configured().to_vec());
-    let Presented::Good(principal) = other.judge_session(&session).await else { panic!() };
+    let Presented::Valid(principal) = other.judge_session(&session).await else { panic!() };
     assert_eq!((principal.name.as_str(), principal.role), ("ops", Role::Operator));
     let second = opened(&gate, CONFIGURED).await;
-    assert!(matches!(other.judge_session(&second).await, Presented::Good(..)), "asked for at once");
-    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    assert!(matches!(other.judge_session(&second).await, Presented::Valid(..)), "asked for at once");
+    assert!(matches!(gate.judge_session(&session).await, Presented::Valid(..)));
     gate.end_session(&session).await.expect("ended");
     assert!(matches!(gate.judge_session(&session).await, Presented::Wrong), "here at once");
     other.read_sessions().await.expect("read");
     assert!(matches!(other.judge_session(&session).await, Presented::Wrong), "there with the next read");
-    assert!(matches!(other.judge_session(&second).await, Presented::Good(..)), "the other one goes on");
+    assert!(matches!(other.judge_session(&second).await, Presented::Valid(..)), "the other one goes on");
     gate.end_sessions(&principal, FROM).await.expect("ended");
     other.read_sessions().await.expect("read");
     assert!(matches!(other.judge_session(&second).await, Presented::Wrong));
@@ -180,7 +180,7 @@ async fn a_session_is_good_as_long_as_its_token_and_twelve_hours_at_most() {
         opened(&gate, sessions[2]).await,
     ];
     for session in [&bobs, &carls, &ops] {
-        assert!(matches!(gate.judge_session(session).await, Presented::Good(..)));
+        assert!(matches!(gate.judge_session(session).await, Presented::Valid(..)));
     }
     let admin = OperatorStore::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
     admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
@@ -198,10 +198,10 @@ async fn a_session_is_good_as_long_as_its_token_and_twelve_hours_at_most() {
     let mut weaker = gate.configured().to_vec();
     weaker[0].role = Role::Viewer;
     let other = other_node(&store, &clock, weaker);
-    let Presented::Good(principal) = other.judge_session(&ops).await else { panic!() };
+    let Presented::Valid(principal) = other.judge_session(&ops).await else { panic!() };
     assert_eq!(principal.role, Role::Viewer, "what the token may today");
     clock.advance(SESSION_MS - 60_001);
-    assert!(matches!(gate.judge_session(&ops).await, Presented::Good(..)));
+    assert!(matches!(gate.judge_session(&ops).await, Presented::Valid(..)));
     clock.advance(1);
     assert!(matches!(gate.judge_session(&ops).await, Presented::Expired));
 }
@@ -212,14 +212,14 @@ async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
     let (gate, store, _clock) = gate(&folder).await;
     let session = opened(&gate, CONFIGURED).await;
     let unused = opened(&gate, CONFIGURED).await;
-    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    assert!(matches!(gate.judge_session(&session).await, Presented::Valid(..)));
     store.close().await;
-    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "it may not have ended");
+    assert!(matches!(gate.judge_session(&unused).await, Presented::Unavailable), "it may not have ended");
     gate.sessions.grow_old(VALID_FOR.saturating_sub(Duration::from_secs(15)));
-    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    assert!(matches!(gate.judge_session(&session).await, Presented::Valid(..)));
     gate.sessions.grow_old(Duration::from_secs(16));
-    assert!(matches!(gate.judge_session(&session).await, Presented::Away));
-    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)), "the token itself is");
+    assert!(matches!(gate.judge_session(&session).await, Presented::Unavailable));
+    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Valid(..)), "the token itself is");
 }
 
 #[tokio::test]
@@ -233,12 +233,12 @@ async fn a_token_has_a_hundred_sessions_at_most_and_those_that_are_over_go() {
         clock.advance(1);
         opened(&gate, CONFIGURED).await;
     }
-    assert!(matches!(gate.judge_session(&first).await, Presented::Good(..)));
+    assert!(matches!(gate.judge_session(&first).await, Presented::Valid(..)));
     let last = opened(&gate, CONFIGURED).await;
     gate.read_sessions().await.expect("read");
     assert!(matches!(gate.judge_session(&first).await, Presented::Wrong), "the oldest goes");
     for session in [&last, &bobs] {
-        assert!(matches!(gate.judge_session(session).await, Presented::Good(..)));
+        assert!(matches!(gate.judge_session(session).await, Presented::Valid(..)));
     }
     clock.advance(SESSION_MS);
     let fresh = opened(&gate, CONFIGURED).await;
@@ -264,6 +264,6 @@ async fn invented_sessions_cost_one_read_a_second() {
     let unknown = futures_util::future::join_all(texts.iter().map(|text| gate.judge_session(text)));
     let (judged, good) = tokio::join!(unknown, gate.judge_session(&made));
     assert!(judged.iter().all(|one| matches!(one, Presented::Wrong)));
-    assert!(matches!(good, Presented::Good(..)), "one that is there waits with them, and is found");
+    assert!(matches!(good, Presented::Valid(..)), "one that is there waits with them, and is found");
     assert!(began.elapsed() < Duration::from_secs(10), "all of them are asked for together");
 }

@@ -15,7 +15,7 @@ mod redis;
 use std::ops::RangeInclusive;
 
 pub(crate) use http::HttpDestination;
-pub use http::{BareCalls, http_client, http_client_believing};
+pub use http::{BareCalls, http_client, http_client_trusting};
 
 use crate::destinations::{ClientSettings, DestinationClient, DestinationError};
 use hooklatch_core::config::{DestinationConfig, Field, Secret, Table, Target, UnknownPolicy};

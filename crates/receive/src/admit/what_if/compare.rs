@@ -214,7 +214,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use hooklatch_core::types::{MessageId, MessageState};
+    use hooklatch_core::types::{EventKey, MessageId, MessageState, Name};
 
     #[test]
     fn credentials_and_private_paths_are_not_shown() {
@@ -253,27 +253,10 @@ mod tests {
     }
 
     fn message(name: &str) -> NewMessage {
-        NewMessage {
-            message_id: MessageId::of(7, 0).expect("a place"),
-            event: hooklatch_core::types::EventKey {
-                provider: hooklatch_core::types::Name::parse("stripe").expect("a name"),
-                event_id: "evt_1".to_owned(),
-            }
-            .into(),
-            shard: 0,
-            generation: 0,
-            effect_name: name.to_owned(),
-            destination: "billing".to_owned(),
-            method: "POST".to_owned(),
-            path: String::new(),
-            headers: BTreeMap::new(),
-            body: None,
-            body_bytes_n: 0,
-            lane: None,
-            created_at_ms: 0,
-            lease: None,
-            unknown_since_ms: None,
-        }
+        let event =
+            EventKey { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() };
+        let id = MessageId::of(7, 0).expect("a place");
+        NewMessage { effect_name: name.to_owned(), ..NewMessage::forward(id, event, "billing") }
     }
 
     fn committed(of: &NewMessage) -> CommittedEffect {

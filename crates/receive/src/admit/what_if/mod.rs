@@ -84,7 +84,7 @@ impl DryRun {
         let begun = self.parts.store.trial_begin().await;
         let mut tx = begun.map_err(|error| Asked::empty(WhatIfSaid::NotRun, error.to_string()))?;
         let handled = handled_in_tx(handlers, self.parts.handler_timeout, &mut tx, seen, self.is_stale).await;
-        stop::to_end(trial_ends(tx)).await;
+        stop::ignore_result(trial_ends(tx)).await;
         Ok(handled)
     }
 }

@@ -28,7 +28,7 @@ use super::pool::{PoolHealth, PoolUsage, Session, SessionPool};
 use super::value::{Cell, Row, Value};
 use super::warnings::{listen, refused_with_warning};
 use hooklatch_core::database_url;
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 pub(super) use session::IS_WRITABLE;
 pub(crate) use session::SessionReset;
@@ -40,7 +40,7 @@ pub(crate) struct Postgres {
     pub(crate) shared: SessionPool<PgConnection>,
     /// Connections for what operators look at and decide: their questions may be long, and nothing else waits behind
     /// them.
-    people: SessionPool<PgConnection>,
+    operators: SessionPool<PgConnection>,
     /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
     pub(crate) committer: SessionPool<PgConnection>,
     /// Connections for claims and settlements alone, with the plans of those.
@@ -57,7 +57,7 @@ impl Postgres {
         match purpose {
             Purpose::Reader | Purpose::Writer => &self.shared,
             Purpose::Worker => &self.worker,
-            Purpose::People | Purpose::Deciding => &self.people,
+            Purpose::Operators | Purpose::Deciding => &self.operators,
         }
     }
 
@@ -65,7 +65,7 @@ impl Postgres {
     pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![
             self.shared.used("shared"),
-            self.people.used("people"),
+            self.operators.used("operators"),
             self.committer.used("committer"),
             self.worker.used("worker"),
         ]
@@ -77,8 +77,8 @@ impl Postgres {
     }
 
     pub(crate) async fn close(&self, bound: Duration) {
-        let (shared, people) = (self.shared.close(bound), self.people.close(bound));
-        tokio::join!(self.committer.close(bound), self.worker.close(bound), shared, people);
+        let (shared, operators) = (self.shared.close(bound), self.operators.close(bound));
+        tokio::join!(self.committer.close(bound), self.worker.close(bound), shared, operators);
     }
 }
 
@@ -93,7 +93,7 @@ struct Shares {
 /// Connections for whole admissions.
 const COMMITTER_N: u32 = 1;
 /// Number of connections for what operators look at and decide.
-const PEOPLE_N: u32 = 2;
+const OPERATORS_N: u32 = 2;
 /// Number of the pool's connections that handlers leave to other work: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;
 
@@ -101,7 +101,7 @@ impl Shares {
     /// Divides connections, at least 6, of which one is for the outbox and two are for the pool.
     fn of(connections_n: u32) -> Self {
         let worker_n = if connections_n < 8 { 1 } else { 2 };
-        let pool_n = connections_n.saturating_sub(COMMITTER_N + PEOPLE_N + worker_n).max(2);
+        let pool_n = connections_n.saturating_sub(COMMITTER_N + OPERATORS_N + worker_n).max(2);
         Self { worker: worker_n, pool: pool_n, handlers: pool_n.saturating_sub(LEFT_N).max(1) }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) async fn open(
     let mut first = hosts.found(SessionRole::Plain).await?;
     let mistake = session::pooling_mistake(&mut first, &hosts.current(), settings.pooling).await;
     // An error means that it is closed already.
-    to_end(limited(async { Ok(Connection::close(first).await?) })).await;
+    ignore_result(limited(async { Ok(Connection::close(first).await?) })).await;
     if let Some(why) = mistake.map_err(unavailable)? {
         return Err(StoreError::Refused(why));
     }
@@ -134,7 +134,7 @@ pub(crate) async fn open(
     let shares = Shares::of(connections_n);
     Ok(Postgres {
         shared: pool(shares.pool, SessionRole::Plain),
-        people: pool(PEOPLE_N, SessionRole::Plain),
+        operators: pool(OPERATORS_N, SessionRole::Plain),
         committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),
         hosts,
@@ -385,7 +385,7 @@ impl Session for PgConnection {
 
     async fn close(self) {
         // An error means that it is closed already.
-        to_end(Connection::close(self)).await;
+        ignore_result(Connection::close(self)).await;
     }
 
     fn executor(&mut self) -> Executor<'_> {
@@ -404,7 +404,7 @@ mod tests {
         {
             let shares = Shares::of(connections_n);
             assert_eq!(shares, Shares { worker, pool, handlers }, "{connections_n}");
-            assert_eq!(COMMITTER_N + PEOPLE_N + shares.worker + shares.pool, connections_n);
+            assert_eq!(COMMITTER_N + OPERATORS_N + shares.worker + shares.pool, connections_n);
         }
     }
 

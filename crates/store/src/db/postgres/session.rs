@@ -19,7 +19,7 @@ use crate::db::error::{DbError, DbResult};
 use crate::db::opening::{Pooling, PostgresSettings};
 use crate::db::rules::{NOT_KEPT, broken_settings};
 use crate::db::warnings::language;
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 /// Time limit for opening a second session, which checks whether sessions are shared by a pooler.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -126,7 +126,8 @@ pub(crate) async fn prepare(
         let set = AssertSqlSafe(format!("{SET}{KEEP_COMMIT}{replicated}"));
         sqlx::raw_sql(set).execute(&mut *connection).await?;
         // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
-        to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
+        ignore_result(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection))
+            .await;
     }
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let rows = sqlx::raw_sql(READ).fetch_all(connection).await?;

@@ -38,7 +38,7 @@ pub(crate) use session::{SqliteSession, execute, fetch};
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 /// Connections for what operators look at.
-const PEOPLE_N: u32 = 2;
+const OPERATORS_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for which a checkpoint waits that lets the log begin anew: no connection writes meanwhile.
@@ -72,7 +72,7 @@ pub(crate) struct Sqlite {
     /// Connections that only read.
     pub(crate) reader: SessionPool<SqliteSession>,
     /// Read only, for what operators look at: their questions may be long, and nothing else waits behind them.
-    people: SessionPool<SqliteSession>,
+    operators: SessionPool<SqliteSession>,
     /// Moves the log into the file beside the writer: it never writes anything else.
     checkpointer: SessionPool<SqliteSession>,
     /// The file, locked for the life of the process, so that no second one opens it.
@@ -87,7 +87,7 @@ impl Sqlite {
     pub(crate) fn pool(&self, purpose: Purpose) -> &SessionPool<SqliteSession> {
         match purpose {
             Purpose::Reader => &self.reader,
-            Purpose::People => &self.people,
+            Purpose::Operators => &self.operators,
             Purpose::Writer | Purpose::Worker | Purpose::Deciding => &self.writer,
         }
     }
@@ -120,11 +120,11 @@ impl Sqlite {
 
     /// How much of its connections is taken, by what they are for.
     pub(crate) fn used(&self) -> Vec<PoolUsage> {
-        vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
+        vec![self.writer.used("writer"), self.reader.used("reader"), self.operators.used("operators")]
     }
 
     pub(crate) async fn close(&self, bound: Duration) {
-        tokio::join!(self.reader.close(bound), self.people.close(bound), self.checkpointer.close(bound));
+        tokio::join!(self.reader.close(bound), self.operators.close(bound), self.checkpointer.close(bound));
         self.writer.close(bound).await;
     }
 }
@@ -149,8 +149,8 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
         };
         SessionPool::<SqliteSession>::new(places_n, Arc::clone(&health), Box::new(connect))
     };
-    let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
-    let people = pool(PEOPLE_N, "sqlite-people", false);
+    let reader = pool(connections_n.saturating_sub(OPERATORS_N).clamp(1, 16), "sqlite-reader", false);
+    let operators = pool(OPERATORS_N, "sqlite-operators", false);
     let writer = pool(1, "sqlite-writer", true);
     let checkpointer = pool(1, "sqlite-checkpoint", true);
     let mut first = writer.take().await.map_err(unavailable)?;
@@ -158,7 +158,7 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     found.check()?;
     first.give_back();
     let witness = Arc::new(WitnessFile::beside(&path));
-    Ok(Sqlite { writer, reader, people, checkpointer, file, changes, witness })
+    Ok(Sqlite { writer, reader, operators, checkpointer, file, changes, witness })
 }
 
 /// Opens the connection; runs on the connection's own thread.

@@ -32,7 +32,7 @@ use crate::db::executor::Executor;
 use crate::db::limit::{STATEMENT_LIMIT, count_panic};
 use crate::db::pool::Session;
 use crate::db::value::{Cell, Row, Value};
-use hooklatch_core::stop::to_end;
+use hooklatch_core::stop::ignore_result;
 
 /// Steps of a statement between two checks whether its caller still waits: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
@@ -480,7 +480,7 @@ impl Session for SqliteSession {
         let (guard, closed) = oneshot::channel();
         if self.jobs.send(Job::Close(guard)).is_ok() {
             // Waiting always ends with an error: nothing is sent, and the other end is dropped.
-            to_end(closed).await;
+            ignore_result(closed).await;
         }
     }
 

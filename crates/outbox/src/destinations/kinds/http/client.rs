@@ -174,7 +174,7 @@ pub fn http_client() -> Result<Client, DestinationError> {
 }
 
 /// A client for anything that is not a destination, which trusts the authorities in `ca`, PEM, instead of the system's.
-pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
+pub fn http_client_trusting(ca: &[u8]) -> Result<Client, DestinationError> {
     let failed = |error| DestinationError::Client { name: None, why: reqwest_line(error) };
     let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
     builder().tls_certs_only(authorities).build().map_err(failed)

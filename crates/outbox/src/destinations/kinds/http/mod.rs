@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-pub use client::{http_client, http_client_believing};
+pub use client::{http_client, http_client_trusting};
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;

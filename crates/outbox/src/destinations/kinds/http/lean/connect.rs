@@ -235,7 +235,7 @@ async fn read_response(mut stream: TlsStream<Wire>) -> HandshakeEnd {
     match timeout(OBJECTION, stream.read_u8()).await {
         Ok(Err(error)) if alert(&error).is_some() => refused(&(error.into())),
         // A server that closes the connection without an alert may do so with every silent client.
-        _ => HandshakeEnd::Well { not_after_s },
+        _ => HandshakeEnd::Trusted { not_after_s },
     }
 }
 
@@ -253,7 +253,7 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 fn refused(error: &BoxError) -> HandshakeEnd {
     let of_tls = error.downcast_ref::<io::Error>().and_then(tls_error);
     match of_tls {
-        Some(TlsError::InvalidCertificate(why)) => HandshakeEnd::NotBelieved(why_not(why)),
+        Some(TlsError::InvalidCertificate(why)) => HandshakeEnd::Untrusted(why_not(why)),
         Some(TlsError::AlertReceived(alert)) => HandshakeEnd::NotTaken(format!("it says {alert:?}")),
         _ => HandshakeEnd::NoTls(error_line(&**error)),
     }

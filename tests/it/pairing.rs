@@ -13,7 +13,7 @@ on_sqlite!(
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
-const TAUGHT: &str = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
+const TOKEN: &str = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
 
 const PROVIDERS: &str = r#"
 [providers.notion]
@@ -24,12 +24,12 @@ secrets = ["notion-secret-0123456789"]
 settings = { pairing = "open" }
 "#;
 
-/// `hooklatch taught PROVIDER` with this token: whether it succeeded, its output, and its errors.
-fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String) {
+/// `hooklatch pairing PROVIDER` with this token: whether it succeeded, its output, and its errors.
+fn pairing(server: &Server, provider: &str, token: &str) -> (bool, String, String) {
     let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
         .arg("--config")
         .arg(server.config())
-        .args(["taught", provider, "--token", token])
+        .args(["pairing", provider, "--token", token])
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap().trim().to_owned();
@@ -50,7 +50,7 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
         let url = server.url(&format!("/webhooks/{provider}"));
         client().post(url).body(body).send().await.unwrap().status().as_u16()
     };
-    let token = format!(r#"{{"verification_token":"{TAUGHT}"}}"#);
+    let token = format!(r#"{{"verification_token":"{TOKEN}"}}"#);
     assert_eq!(post("notion", token.clone()).await, 401, "pairing is off");
     for body in [
         "{}",
@@ -66,30 +66,30 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
     assert_eq!(post("pairing", token).await, 200);
 
     let log = || server.log();
-    let rows = "SELECT COUNT(*) FROM taught_secrets WHERE secret LIKE 'secret_tMrl%'";
+    let rows = "SELECT COUNT(*) FROM pairing_secrets WHERE secret LIKE 'secret_tMrl%'";
     until("it is kept", Duration::from_secs(10), log, async || database.count(rows).await == 1).await;
-    assert_eq!(database.count("SELECT COUNT(*) FROM taught_secrets").await, 1, "the newest alone");
-    let (is_good, said, complained) = taught(&server, "pairing", VIEWER);
-    assert!(!is_good && !said.contains(TAUGHT) && complained.contains("403"), "{said} {complained}");
-    assert!(!taught(&server, "notion", OPERATOR).0);
-    let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
-    assert!(is_good && said == TAUGHT, "{said} {complained}");
-    let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
+    assert_eq!(database.count("SELECT COUNT(*) FROM pairing_secrets").await, 1, "the newest alone");
+    let (is_good, said, complained) = pairing(&server, "pairing", VIEWER);
+    assert!(!is_good && !said.contains(TOKEN) && complained.contains("403"), "{said} {complained}");
+    assert!(!pairing(&server, "notion", OPERATOR).0);
+    let (is_good, said, complained) = pairing(&server, "pairing", OPERATOR);
+    assert!(is_good && said == TOKEN, "{said} {complained}");
+    let (is_good, said, complained) = pairing(&server, "pairing", OPERATOR);
     assert!(!is_good && said.is_empty() && complained.contains("404"), "{said} {complained}");
     let log = server.log();
-    assert!(log.contains("hooklatch taught") && !log.contains(TAUGHT), "{log}");
+    assert!(log.contains("hooklatch pairing") && !log.contains(TOKEN), "{log}");
 }
 
 async fn a_token_that_could_not_be_recorded_is_recorded_later(database: &Database) {
     let server = Server::start(&database.url, PROVIDERS).await;
-    database.run("ALTER TABLE taught_secrets RENAME TO gone").await.unwrap();
-    let body = format!(r#"{{"verification_token":"{TAUGHT}"}}"#);
+    database.run("ALTER TABLE pairing_secrets RENAME TO gone").await.unwrap();
+    let body = format!(r#"{{"verification_token":"{TOKEN}"}}"#);
     let sent = client().post(server.url("/webhooks/pairing")).body(body).send().await.unwrap();
     assert_eq!(sent.status(), 200, "its sender does not send it again");
     let log = || server.log();
     let failed = async || server.log().contains("could not record a secret that was received during pairing");
     until("it failed", Duration::from_secs(10), log, failed).await;
-    database.run("ALTER TABLE gone RENAME TO taught_secrets").await.unwrap();
-    let rows = "SELECT COUNT(*) FROM taught_secrets";
+    database.run("ALTER TABLE gone RENAME TO pairing_secrets").await.unwrap();
+    let rows = "SELECT COUNT(*) FROM pairing_secrets";
     until("it is recorded", Duration::from_secs(10), log, async || database.count(rows).await == 1).await;
 }
