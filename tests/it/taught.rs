@@ -75,7 +75,9 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
     let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
     assert!(is_good && said == TAUGHT, "{said} {complained}");
     let (is_good, said, complained) = taught(&server, "pairing", OPERATOR);
-    assert!(!is_good && said.is_empty() && complained.contains("404"), "{said} {complained}");
+    let is_told = complained.contains("there is no taught secret of provider `pairing` here")
+        && complained.contains("404");
+    assert!(!is_good && said.is_empty() && is_told, "{said} {complained}");
     let log = server.log();
     assert!(log.contains("hooklatch taught") && !log.contains(TAUGHT), "{log}");
 }
