@@ -1,6 +1,7 @@
 //! The two listeners: their routes, how many connections (which are open files) each may have, and the `curl` commands
 //! that the console shows under `serve --dev`.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,10 +169,25 @@ async fn served(listener: Listener, routes: Current<Routes>, limits: Limits, sto
     tokio::join!(http::serve(listener, routes, limits, stop.clone()), watched);
 }
 
-/// Listens on `lent` where that is open already, else on `addr`; an error names the address.
-pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr) -> anyhow::Result<Listener> {
+/// Listens on `lent` where that is open already, else on `addr`. An error names the address, and `key` of the
+/// configuration, which says it.
+pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr, key: &str) -> anyhow::Result<Listener> {
     let listener = lent.map_or_else(|| http::listen(addr), Listener::lent);
-    listener.with_context(|| format!("could not listen on {addr}"))
+    listener.map_err(|error| {
+        let cure = match error.kind() {
+            ErrorKind::AddrInUse => {
+                format!("stop the program that listens there, or give {key} another port")
+            }
+            ErrorKind::AddrNotAvailable => {
+                format!("give {key} an address of this machine, or 0.0.0.0 for all")
+            }
+            ErrorKind::PermissionDenied => {
+                format!("give {key} a port from 1024 on, or grant CAP_NET_BIND_SERVICE")
+            }
+            _ => format!("correct {key}"),
+        };
+        anyhow::anyhow!("could not listen on {addr}: {error}; {cure}")
+    })
 }
 
 impl App {

@@ -69,8 +69,8 @@ impl App {
     /// Starts as [`App::start`] does, on the listeners that are open already.
     pub(super) async fn start_on(self, sockets: Sockets) -> anyhow::Result<Running> {
         let startup = self.startup().await?;
-        let listener = opened(sockets.server, self.config.server.listen)?;
-        let admin_listener = opened(sockets.admin, self.config.admin.listen)?;
+        let listener = opened(sockets.server, self.config.server.listen, "server.listen")?;
+        let admin_listener = opened(sockets.admin, self.config.admin.listen, "admin.listen")?;
         let (receiver_addr, admin_addr) = (listener.address()?, admin_listener.address()?);
         let entries = Arc::clone(&startup.entries);
         let core = self.core(startup)?;

@@ -81,7 +81,9 @@ impl<'a> OrderPlace<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// Nothing was sent: no connection was made.
-    #[error("cannot reach {server}: {why}; say where it is with --url, a profile or --config")]
+    #[error(
+        "cannot reach {server}: {why}; start the server, or say where it is with --url, a profile or --config"
+    )]
     Unreached { server: String, why: String },
     /// The request was sent and no complete answer arrived: the server may have processed it.
     #[error("no answer from {server}: {why}")]

@@ -191,7 +191,7 @@ pub(super) struct ExplainArgs {
     /// line `# now=1700000000` sets the time to judge it at.
     #[arg(required_unless_present = "recent")]
     file: Option<PathBuf>,
-    /// List what a running server refused lately, and why, instead.
+    /// List what a running server refused, up to a second ago, and why, instead.
     #[arg(long, conflicts_with_all = ["file", "secret"])]
     recent: bool,
     /// The provider, when the request's path does not say.

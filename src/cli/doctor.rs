@@ -18,7 +18,7 @@ use super::api_client::{ApiAnswer, ApiError};
 use super::output::{Screen, Shown, Tone};
 use super::remote::Remote;
 use super::remote::{ReachArgs, is_loopback};
-use super::shared::{Ending, say, with_causes};
+use super::shared::{Ending, missing_file, say, with_causes};
 use hooklatch_contract::{DoctorView, FindingVerdict, FindingView, ProbeView};
 use hooklatch_core::config::{ConfigProblem, DatabaseConfig};
 use hooklatch_core::figures::plural;
@@ -225,7 +225,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
     let mut found: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     found.extend(hooklatch_operator::load::warnings(&config, kinds));
     let mut findings = doctor::warnings(&found);
-    if !is_there(&config.database.url) {
+    if missing_file(&config.database).is_some() {
         findings.push(SERVER.note("the database's file is not there yet").about("database"));
         return findings;
     }
@@ -247,22 +247,12 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
             let cure = if error.is::<ConfigProblem>() {
                 "docs/security.md says what a key id stands for"
             } else {
-                "docs/postgres.md says what is demanded of PostgreSQL; a file belongs to one process"
+                "start it, or correct database.url; docs/postgres.md says what PostgreSQL needs; a file belongs to one process"
             };
-            findings.push(SERVER.failure(format!("{error:#}")).about("database").cure(cure));
+            findings.push(SERVER.failure(with_causes(&error)).about("database").cure(cure));
         }
     }
     findings
-}
-
-/// False for a missing file: opening it would create it.
-fn is_there(url: &str) -> bool {
-    let Some(rest) = url.strip_prefix("sqlite:") else { return true };
-    let path = rest.trim_start_matches("//").split('?').next().unwrap_or_default();
-    let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
-    // Of `sqlite:///x` the path is `/x`.
-    let path = if rest.starts_with("///") { format!("/{}", path.trim_start_matches('/')) } else { path };
-    Path::new(&path).exists()
 }
 
 /// The findings, and the server that they are about.

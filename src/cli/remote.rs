@@ -78,7 +78,8 @@ impl ReachArgs {
         kinds: &Kinds,
     ) -> anyhow::Result<ReachedServer> {
         let profile = self.profile.as_deref().map(|name| named_profile(env, name)).transpose()?;
-        self.decided(profile, || own_server(file, kinds))
+        let is_needed = self.url.is_none() || self.token.is_none();
+        self.decided(profile, || own_server(file, kinds, is_needed))
     }
 
     fn decided(
@@ -108,9 +109,20 @@ impl ReachArgs {
 const TOKEN_REMEDY: &str =
     "write token = { env = \"NAME\" } into its profile, or give one with HOOKLATCH_TOKEN or --token";
 
-/// Without a usable configuration the arguments may still be sufficient.
-fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
-    let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
+/// Without a usable configuration the arguments may still be sufficient; where it `is_needed`, what is wrong with it is
+/// said, or a refused token has no visible cause.
+fn own_server(file: Option<&Path>, kinds: &Kinds, is_needed: bool) -> OwnServer {
+    let admin = match load_for_tools(&Settings::of_process(file), kinds) {
+        Ok(config) => Some(config.admin),
+        Err(problems) => {
+            if let Some(problem) = problems.first().filter(|_| is_needed) {
+                complain(format!(
+                    "warning: neither address nor token is from the configuration, which cannot be used: {problem}"
+                ));
+            }
+            None
+        }
+    };
     let listen = admin
         .as_ref()
         .map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| reachable(admin.listen).to_string());

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,14 @@ use anyhow::Context;
 
 use super::api_client::ApiError;
 use hooklatch_core::config::{DatabaseConfig, EncryptionConfig};
+use hooklatch_core::disk::beside;
 use hooklatch_core::mistakes::{nearest, shown};
 use hooklatch_core::plain;
 use hooklatch_operator::load::Kinds;
 use hooklatch_operator::setup::{self, Opened};
 use hooklatch_outbox::{http_client, http_client_trusting};
 use hooklatch_receive::provider::{Kind, Provider};
+use hooklatch_store::sqlite_path;
 
 /// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -222,10 +224,24 @@ pub(super) async fn opened_alone(
     encryption: &EncryptionConfig,
     instead: &str,
 ) -> anyhow::Result<Opened> {
+    if let Some(path) = missing_file(database).filter(|_| database.create) {
+        anyhow::bail!(
+            "there is no database `{}`, and this command makes none: name the server's configuration with --config FILE, or run \
+             it in the server's folder. `hooklatch serve` or `hooklatch migrate` makes one for a new installation",
+            path.display()
+        );
+    }
     let opened = setup::store(database, encryption, false).await;
     let opened = opened.map_err(|error| beside_a_server(error, instead))?;
     anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
     Ok(opened)
+}
+
+/// The SQLite file, when it is missing: opening it would create it. `None` beside a witness, too: the store creates
+/// nothing there, and says why.
+pub(super) fn missing_file(database: &DatabaseConfig) -> Option<PathBuf> {
+    let path = sqlite_path(&database.url).ok()?;
+    (!path.exists() && !beside(&path, ".witness").exists()).then_some(path)
 }
 
 /// Adds the remedy where another process has locked the file.

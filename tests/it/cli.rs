@@ -61,6 +61,7 @@ fn usage_errors_end_with_2() {
         &["send", "absent"],
         &["send", "stripe", "--count", "0"],
         &["vectors"],
+        &["new-kind", "Bad Name"],
     ] {
         let ran = place.run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
@@ -113,6 +114,34 @@ fn check_reads_the_file_that_was_named_and_nothing_else() {
     assert_eq!(place.run(&["check"]).code, 1);
     let ran = place.run(&["check", "--config", "missing.toml"]);
     assert!(ran.code == 1 && ran.err.contains("missing.toml: cannot be read"), "{}", ran.err);
+}
+
+#[test]
+fn commands_that_look_into_a_database_make_none_where_none_is() {
+    let place = Place::new();
+    for command in ["what-if", "prune", "keys", "restore-check"] {
+        let ran = place.run(&[command]);
+        let is_said =
+            ran.err.contains("there is no database `hooklatch.db`") && ran.err.contains("--config FILE");
+        assert!(ran.code == 1 && is_said, "{command}: {}", ran.err);
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_with_its_key_and_a_remedy() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    for (key, variable, other) in [
+        ("server.listen", "HOOKLATCH__SERVER__LISTEN", "HOOKLATCH__ADMIN__LISTEN"),
+        ("admin.listen", "HOOKLATCH__ADMIN__LISTEN", "HOOKLATCH__SERVER__LISTEN"),
+    ] {
+        let ran = place.run_with(&["serve"], &[(variable, &addr), (other, "127.0.0.1:0")]);
+        let want = format!("could not listen on {addr}: Address already in use (os error 98); ");
+        let cure = format!("stop the program that listens there, or give {key} another port");
+        assert!(ran.code == 1 && ran.err.contains(&want) && ran.err.contains(&cure), "{}", ran.err);
+    }
 }
 
 #[test]

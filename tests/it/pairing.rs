@@ -75,7 +75,9 @@ async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database
     let (is_good, said, complained) = pairing(&server, "pairing", OPERATOR);
     assert!(is_good && said == TOKEN, "{said} {complained}");
     let (is_good, said, complained) = pairing(&server, "pairing", OPERATOR);
-    assert!(!is_good && said.is_empty() && complained.contains("404"), "{said} {complained}");
+    let is_named = complained.contains("there is no pairing secret of provider `pairing` here")
+        && complained.contains("404");
+    assert!(!is_good && said.is_empty() && is_named, "{said} {complained}");
     let log = server.log();
     assert!(log.contains("hooklatch pairing") && !log.contains(TOKEN), "{log}");
 }

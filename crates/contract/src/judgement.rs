@@ -260,6 +260,11 @@ fn previewed(act: &impl Serialize, makes_calls: bool, figures: &BulkFigures, wor
     }
 }
 
+/// The verb for so many.
+fn were(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
 fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
     let BulkFigures { counted_n, untried_n, uncertain_n, expired_n, .. } = figures;
     let words = match act {
@@ -285,9 +290,10 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
                 n => (
                     Risk::MayRepeatEffect,
                     format!(
-                        "{} of them were sent before, and an effect can be repeated: where the destination ignores keys or has \
-                         forgotten them, or the event was run again since. Read first what the page of one of them says.",
-                        grouped(n)
+                        "{} of them {} sent before, and an effect can be repeated: where the destination ignores keys or has \
+                         forgotten them, or the event was run again since. Read first what one of them says about sending.",
+                        grouped(n),
+                        were(n)
                     ),
                 ),
             };
@@ -307,9 +313,10 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
             let tried = match counted_n.saturating_sub(*untried_n) {
                 0 => String::new(),
                 n => format!(
-                    " {} of them were sent before and may have taken effect: ask their destinations before anybody does \
+                    " {} of them {} sent before and may have taken effect: ask their destinations before anybody does \
                      them in another way.",
-                    grouped(n)
+                    grouped(n),
+                    were(n)
                 ),
             };
             let sentence = format!(
@@ -378,7 +385,9 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
             };
             let tried = match open_n.saturating_sub(*untried_n) {
                 0 => String::new(),
-                n => format!(" {} of the calls were sent before and may have taken effect.", grouped(n)),
+                n => {
+                    format!(" {} of the calls {} sent before and may have taken effect.", grouped(n), were(n))
+                }
             };
             let sentence = format!(
                 "Discards {} of {events}, {} of them never tried: these will never be made.{tried}{unhandled} Then deletes the \

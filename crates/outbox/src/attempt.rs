@@ -208,7 +208,7 @@ impl Attempt<'_> {
             error = outcome.error.as_deref().unwrap_or_default(),
             result,
             next,
-            "attempt did not end done"
+            "attempt did not succeed"
         );
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::shared::say;
+use super::shared::{Usage, say};
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::Name;
 use hooklatch_operator::load::Kinds;
@@ -46,8 +46,7 @@ pub(super) fn new_kind(args: &NewKindArgs, kinds: &Kinds) -> anyhow::Result<Exit
         say(GUIDE.trim_end());
         return Ok(ExitCode::SUCCESS);
     };
-    Name::parse(name)
-        .map_err(|why| anyhow::anyhow!("`{}` is not a name of a kind: {why}", name.escape_debug()))?;
+    Name::parse(name).map_err(|why| Usage(why.to_string()))?;
     let configured = kinds.folder.as_ref().map(|folder| folder.path.clone());
     let parent = args.folder.clone().or(configured).unwrap_or_else(|| PathBuf::from("kinds"));
     let folder = parent.join(name);

@@ -43,7 +43,7 @@ browserTest("every page shows that an event has a dead call, and why", {}, async
   for (const filter of ["type=order.not_done", "type=order.not_done&delivery=stuck", "type=order.not_done&delivery=dead"]) {
     await page.goto(`${hooklatch.url}/events?${filter}`);
     const row = page.locator("tbody tr");
-    assert.match(await text(row), /handled dead 0 of 1 delivered.*refused with 422/, filter);
+    assert.match(await text(row), /handled dead 0 of 1 delivered.*refused; answered 422/, filter);
     assert.equal(await row.locator(".good").count(), 0, filter);
   }
   await page.goto(`${hooklatch.url}/search?id=evt_not_done`);

@@ -133,7 +133,7 @@ browserTest("failures and refusals stand by their cause, and a filter with a typ
   assert.equal(await stripe(hooklatch, "evt_cause_forged", "order.paid", { secret: "whsec_of_somebody_else" }), 401);
   await signIn(context, hooklatch, "operator");
   await page.goto(hooklatch.url);
-  const cause = page.locator("section[aria-labelledby=causes] tr").filter({ hasText: "till" }).filter({ hasText: "refused with 422" });
+  const cause = page.locator("section[aria-labelledby=causes] tr").filter({ hasText: "till" }).filter({ hasText: "refused; answered 422" });
   assert.match(await text(cause), /dead/);
   await cause.getByRole("link", { name: "Messages" }).click();
   await page.waitForURL(/\/messages\?state=dead&destination=till/);

@@ -96,6 +96,18 @@ async fn a_bad_profile_is_reported_with_file_key_and_remedy() {
 }
 
 #[tokio::test]
+async fn a_configuration_whose_token_is_not_used_is_named_with_what_is_wrong() {
+    let stand = Stand::start(|_| Says::problem(401, "unauthorized", "send a bearer token")).await;
+    std::fs::write(stand.home().join("hooklatch.toml"), "[admin]\ntokns = []\n").unwrap();
+    let wrong = "hooklatch.toml: admin.tokns: is not a key";
+    let said = ran(stand.command(&["whoami", "--url", &stand.url()])).await;
+    assert!(said.code == 6 && said.err.contains("warning: neither address nor token"), "{}", said.err);
+    assert!(said.err.contains(wrong), "{}", said.err);
+    let said = ran(stand.command(&["whoami", "--url", &stand.url(), "--token", "0123456789abcdef"])).await;
+    assert!(said.code == 6 && !said.err.contains(wrong), "it is not needed: {}", said.err);
+}
+
+#[tokio::test]
 async fn a_file_of_tokens_that_everybody_can_read_is_warned_of() {
     let stand = Stand::start(|received| answer(received, "x")).await;
     std::fs::set_permissions(stand.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -127,7 +139,13 @@ async fn how_a_command_ends_is_its_exit_code() {
     let said = stand.run(&["events", "list"]).await;
     assert!(said.code == 1 && said.err.contains("not as this version understands"), "{}", said.err);
     let said = ran(stand.command(&["events", "list", "--url", "http://127.0.0.1:9"])).await;
-    assert!(said.code == 5 && said.err.contains("cannot reach http://127.0.0.1:9"), "{}", said.err);
+    assert!(
+        said.code == 5
+            && said.err.contains("cannot reach http://127.0.0.1:9")
+            && said.err.contains("start the server"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

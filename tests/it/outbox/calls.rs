@@ -86,14 +86,20 @@ async fn refused_and_redirected_calls_are_dead_and_not_followed(database: &Datab
     let location: &'static str = Box::leak(elsewhere.url().into_boxed_str());
     let headers: &'static [(&str, &str)] = Box::leak(Box::new([("location", location)]));
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
-    for (n, mode) in
-        [Mode::Status(400), Mode::With(301, headers), Mode::With(307, headers)].into_iter().enumerate()
+    for (n, (mode, error)) in [
+        (Mode::Status(400), "refused; answered 400"),
+        (Mode::With(301, headers), "redirects are not followed; answered 301"),
+        (Mode::With(307, headers), "redirects are not followed; answered 307"),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let id = format!("evt_{n}");
         fixture.message(&id, &["billing"]).await;
         fixture.stub.next(&[mode]);
         fixture.step_to_the_end(&outbox).await;
-        assert_eq!(fixture.state(&id).await, "dead");
+        let row = fixture.row(&id).await;
+        assert_eq!((row.state.as_str(), row.last_error.as_deref()), ("dead", Some(error)));
         assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), (1, 0));
         assert_eq!(elsewhere.counts(&fixture.key(&id, "billing")), (0, 0));
     }

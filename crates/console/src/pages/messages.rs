@@ -204,7 +204,7 @@ fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
         ("Last result", result),
         ("Last error", text::brief_or_none(message.last_error.as_deref(), ERROR_CHARS_MAX)),
         ("Written", text::moment(message.created_at_ms, visit.now_ms)),
-        ("First sent", text::moment_or_none(first_sent_at_ms, visit.now_ms)),
+        ("First tried", text::moment_or_none(first_sent_at_ms, visit.now_ms)),
         ("Finished", text::moment_or_none(message.finished_at_ms, visit.now_ms)),
     ];
     if let Some(at_ms) = detail.key_known_until_ms() {

@@ -277,7 +277,7 @@ impl EventFacts<'_> {
         if unfinished_n > 0 {
             let calls = plural(unfinished_n.into(), "unfinished call");
             let unsent = match self.delivery.unsent_n {
-                0 => ", each sent at least once and not confirmed".to_owned(),
+                0 => ", each tried at least once and not confirmed".to_owned(),
                 n if n == unfinished_n && n == 1 => " that was never sent".to_owned(),
                 n if n == unfinished_n => " that were never sent".to_owned(),
                 1 => ", of which 1 was never sent".to_owned(),
@@ -468,7 +468,7 @@ impl EventFacts<'_> {
         }
         if let Some(earlier) = &self.delivery.earlier {
             let is_decided = earlier.held_n + earlier.dead_n > 0 && newest.held_n + newest.dead_n == 0;
-            let decide = if is_decided { " Decide about each on the page of its message." } else { "" };
+            let decide = if is_decided { " Decide about each of these messages." } else { "" };
             fate = format!("{fate} Calls of earlier runs: {}.{decide}", earlier.in_words());
         }
         Some(fate)
@@ -515,8 +515,7 @@ impl CallCounts {
                     n => format!(" Besides, {} were given up.", grouped(n.into())),
                 };
                 format!(
-                    "{subject} {} on hold, and not sent until someone decides. Decide about each on the page of its \
-                     message.{dead}",
+                    "{subject} {} on hold, and not sent until someone decides. Decide about each of these messages.{dead}",
                     if are_many { "are" } else { "is" }
                 )
             }
@@ -524,7 +523,7 @@ impl CallCounts {
                 let (subject, are_many) = calls(self.dead_n, all_n);
                 format!(
                     "{subject} {} to do did not happen, or it is not known that it did. Correct the cause, then decide about \
-                     each on the page of its message.",
+                     each of these messages.",
                     if are_many { "were given up: what they were" } else { "was given up: what it was" }
                 )
             }

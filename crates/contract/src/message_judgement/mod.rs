@@ -451,7 +451,8 @@ impl MessageFacts {
         match self.last_result {
             Some(AttemptResult::Unknown) => format!("It was given up. {}", self.unknown_outcome()),
             Some(AttemptResult::Refused) if self.may_have_acted() => {
-                "It was given up: the destination refused it.".to_owned()
+                "It was given up: the destination refused it. Correct the cause; the last error says why."
+                    .to_owned()
             }
             Some(AttemptResult::Refused) => {
                 "It was given up before anything was sent; the last error says why.".to_owned()

@@ -104,7 +104,7 @@ pub fn prove(settings: &Settings, loaded: &Loaded, kinds: &Kinds) -> Proof {
     }
     if config.admin.tokens.is_empty() {
         let remedy = "write tokens = [{ name = \"ops\", role = \"admin\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]";
-        let why = "there is none, so the console cannot be used or the API";
+        let why = "there is none, so nobody can use the console or the API";
         prover.warn("admin.tokens", None, why, remedy);
     }
     for (name, active) in &loaded.active {

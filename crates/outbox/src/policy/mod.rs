@@ -191,10 +191,9 @@ pub(crate) fn next_step(
         (AttemptResult::Done, _) => NextStep::Done,
         (AttemptResult::Retry, _) => ended.again(),
         (AttemptResult::Unknown, _) => ended.unknown(),
-        (_, CallAnswer::Status { code: code @ 300..=399, .. }) => {
-            NextStep::Dead(format!("redirected with {code}; redirects are not followed"))
+        (_, CallAnswer::Status { code: 300..=399, .. }) => {
+            NextStep::Dead("redirects are not followed".to_owned())
         }
-        (_, CallAnswer::Status { code, .. }) => NextStep::Dead(format!("refused with {code}")),
         (_, CallAnswer::Body { why, .. }) => NextStep::Dead(why.clone()),
         (_, CallAnswer::Forbidden(_)) => NextStep::Dead("not sent".to_owned()),
         _ => NextStep::Dead("refused".to_owned()),

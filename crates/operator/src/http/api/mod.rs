@@ -269,6 +269,7 @@ async fn checked(
     let values: Vec<&str> = parameters.iter().map(|(_, value)| value).collect();
     let missing = match values.as_slice() {
         [provider, event_id] => format!("event `{event_id}` of provider `{provider}`"),
+        [value] if facts.path.ends_with("/pairing") => format!("pairing secret of provider `{value}`"),
         [value] => format!("{subject} `{value}`"),
         _ => return response,
     };

@@ -20,6 +20,9 @@ use hooklatch_core::times::rfc3339;
 /// File systems whose locks cannot be trusted.
 const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
 
+/// The first bytes of every SQLite database.
+const SQLITE_HEAD: &[u8; 16] = b"SQLite format 3\0";
+
 /// The path in `sqlite://PATH` or `sqlite:PATH`, of which `%` spells what a URL cannot. An error says what is wrong.
 pub fn path(url: &str) -> Result<PathBuf, String> {
     let wrong = |why: &str| format!("database url is not an SQLite url: {why}");
@@ -71,9 +74,24 @@ pub(crate) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     if cfg!(target_os = "linux") {
         locked(&file).map_err(refused)?;
     }
+    is_a_database(path, &file)?;
     log_is_its_own(path, &file)?;
     keep(path);
     DatabaseFile::new(path, file, lock).map_err(|error| refused(format!("cannot be opened: {error}")))
+}
+
+/// Refuses a file of another kind before its rights are changed. SQLite makes a database of an empty one.
+fn is_a_database(path: &Path, file: &File) -> Result<(), StoreError> {
+    let mut head = [0; SQLITE_HEAD.len()];
+    let is_other = file.read_at(&mut head, 0).is_ok_and(|n| n > 0 && head != *SQLITE_HEAD);
+    if !is_other {
+        return Ok(());
+    }
+    Err(StoreError::Refused(format!(
+        "database `{}` is no SQLite file, and was left as it is: correct database.url. If it was the database, put a backup in \
+         its place (docs/backup.md)",
+        path.display()
+    )))
 }
 
 /// An error says what is wrong.
@@ -279,6 +297,24 @@ mod tests {
             let said = path(url).unwrap_err();
             assert!(said.contains(wanted), "{url}: {said}");
         }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_refused_and_keeps_its_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in [("hooklatch.toml", "[server]\nlisten = \"127.0.0.1:8080\"\n"), ("short", "x")]
+        {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            let said = opened(&path).err().unwrap().to_string();
+            assert!(said.contains(name) && said.contains("is no SQLite file"), "{said}");
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        assert!(opened(&empty).is_ok());
     }
 
     #[test]
