@@ -1,5 +1,7 @@
 //! The database at start: open it, migrate or check its schema, compare its clock with ours.
 
+use std::path::Path;
+
 use anyhow::Context;
 use tracing::{debug, info, warn};
 
@@ -103,16 +105,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
             match finding {
                 WitnessFinding::Absent => info!(%file, "the database has no witness yet: it gets one"),
                 WitnessFinding::Other => {
-                    let is_empty = store
-                        .is_without_events()
-                        .await
-                        .context("could not look for events in the database")?;
-                    anyhow::ensure!(
-                        !is_empty,
-                        "the database has no event, and its witness `{file}` is of another installation that ran here: every \
-                         event of before would be new, and whatever senders send again would be paid again. Put the right \
-                         file back (docs/backup.md). If you mean to begin anew, remove the witness"
-                    );
+                    refuse_empty_elsewhere(store, &path).await?;
                     warn!(
                         %file,
                         "the database is of another installation than the one that ran here last: all keys differ from those \
@@ -134,6 +127,19 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     if let Err(error) = store.witness_begin(clock.now_ms()).await {
         debug!(%error, "could not write the start into the witness");
     }
+    Ok(())
+}
+
+/// Refuses a database without events in the place of another installation, whose witness this is.
+pub(crate) async fn refuse_empty_elsewhere(store: &Store, witness: &Path) -> anyhow::Result<()> {
+    let is_empty = store.is_without_events().await.context("could not look for events in the database")?;
+    anyhow::ensure!(
+        !is_empty,
+        "the database has no event, and its witness `{}` is of another installation that ran here: every event of before \
+         would be new, and whatever senders send again would be paid again. Put the right file back (docs/backup.md). If you \
+         mean to begin anew, remove the witness",
+        witness.display()
+    );
     Ok(())
 }
 
