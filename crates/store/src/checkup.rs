@@ -222,7 +222,12 @@ impl Store {
             return Ok(None);
         }
         alone!(self, people, "pages", |db| {
-            let rows = db.fetch_as_is(MISTAKES, &[]).await?;
+            let rows = match db.fetch_as_is(MISTAKES, &[]).await {
+                Ok(rows) => rows,
+                // It does not get as far as a list.
+                Err(error) if error.is_corruption() => return Ok(vec![error.to_string()]),
+                Err(error) => return Err(error),
+            };
             let texts = rows.iter().map(|row| row.text("quick_check"));
             texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
         })

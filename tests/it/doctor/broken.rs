@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Examined, OPERATOR, examine, no_host};
 use crate::contract::Operator;
 use crate::database::{Database, On, on_both};
-use crate::process::{Server, client, now_s, stripe, stripe_signed, until};
+use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_signed, until};
 
 on_both!(
     a_healthy_system_is_healthy,
@@ -13,6 +13,7 @@ on_both!(
     clocks_and_secrets_of_senders_are_reported,
     a_scope_hears_of_its_own_alone,
     without_a_server_configuration_and_database_are_looked_at,
+    a_missing_key_of_encrypted_rows_is_reported,
 );
 
 #[track_caller]
@@ -49,6 +50,7 @@ async fn a_healthy_system_is_healthy(database: &Database) {
         ("clock.senders", Some("stripe")),
         ("database.schema", None),
         ("database.pages", None),
+        ("encryption.keys", None),
         ("retention", None),
         ("nodes", None),
         ("files", None),
@@ -271,4 +273,22 @@ async fn an_unreachable_database_is_reported_in_time_and_hides_no_other_finding(
         async || ask().await.bad().is_empty(),
     )
     .await;
+}
+
+async fn a_missing_key_of_encrypted_rows_is_reported(database: &Database) {
+    let key = |id: &str, byte: u8| {
+        let hex: String = (0..32).map(|n| format!("{:02x}", byte.wrapping_add(n))).collect();
+        format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{hex}\" }}]\n")
+    };
+    let mut server = Server::start(&database.url, &format!("{OPERATOR}{}", key("k1", 1))).await;
+    let url = server.url("/webhooks/stripe");
+    assert_eq!(post_stripe(&client(), &url, "evt_1").await.as_deref(), Ok("accepted"));
+    assert!(server.terminate());
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace(&key("k1", 1), &key("k2", 2))).unwrap();
+    server.spawn().await;
+    let found = examine(&server, &["--no-probe"]).await;
+    let finding = found.find("encryption.keys", Some("k1"));
+    assert_eq!(finding["verdict"], "failure", "{finding}");
+    found.ends_with(1);
 }
