@@ -30,7 +30,7 @@ pub(super) async fn open_store(
         info!(versions = ?applied, "migrated the database");
     }
     match schema {
-        SchemaState::Current => {}
+        SchemaState::Current => refuse_without_unique(&store).await?,
         state if state.is_usable() => info!("schema of the database is {state}"),
         state => anyhow::bail!("schema of the database is {state}"),
     }
@@ -52,6 +52,19 @@ pub(super) async fn open_store(
         "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
+}
+
+/// Refuses a database that lacks a unique index, as a dump that was read in with errors does: a latch does not notice.
+async fn refuse_without_unique(store: &Store) -> anyhow::Result<()> {
+    let missing = store.checkup_unique().await.context("could not look for the unique indexes")?;
+    anyhow::ensure!(
+        missing.is_empty(),
+        "the database lacks {}: without a unique index an event is taken twice, and paid twice. Was a dump read in with \
+         errors? Make each again as `migrations/` does (ALTER TABLE … ADD PRIMARY KEY, CREATE UNIQUE INDEX); where that finds \
+         rows twice, ask the destinations before you decide which one goes",
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may

@@ -14,6 +14,7 @@ on_both!(
     a_scope_hears_of_its_own_alone,
     without_a_server_configuration_and_database_are_looked_at,
     a_missing_key_of_encrypted_rows_is_reported,
+    without_what_makes_an_event_one_nothing_is_taken,
 );
 
 #[track_caller]
@@ -241,6 +242,28 @@ async fn without_a_server_configuration_and_database_are_looked_at(database: &Da
     assert_eq!(is_reported, !database.url.starts_with("sqlite"), "{}", found.text);
 }
 
+/// Such as a dump leaves that was read in with errors. The statement that latches does not notice.
+async fn without_what_makes_an_event_one_nothing_is_taken(database: &Database) {
+    let mut server = Server::start(&database.url, OPERATOR).await;
+    let (what, name) = if database.url.starts_with("sqlite") {
+        ("DROP INDEX processed_webhook_events_replay", "processed_webhook_events_replay")
+    } else {
+        (
+            "ALTER TABLE processed_webhook_events DROP CONSTRAINT processed_webhook_events_pkey",
+            "processed_webhook_events_pkey",
+        )
+    };
+    database.run(what).await.unwrap();
+    let found = examine(&server, &["--no-probe"]).await;
+    assert_eq!(found.find("database.schema", Some(name))["verdict"], "failure", "{}", found.text);
+    assert!(server.terminate());
+    let (code, text) = server.command("", &["serve"]);
+    assert!(
+        code == 1 && text.contains(&format!("the database lacks {name}: without a unique index")),
+        "{text}"
+    );
+}
+
 #[tokio::test]
 async fn a_database_that_is_not_there_is_not_made() {
     let database = Database::create(On::Sqlite).await.unwrap();
@@ -276,16 +299,15 @@ async fn an_unreachable_database_is_reported_in_time_and_hides_no_other_finding(
 }
 
 async fn a_missing_key_of_encrypted_rows_is_reported(database: &Database) {
-    let key = |id: &str, byte: u8| {
-        let hex: String = (0..32).map(|n| format!("{:02x}", byte.wrapping_add(n))).collect();
-        format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{hex}\" }}]\n")
+    let key = |id: &str, bytes: &str| {
+        format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{}\" }}]\n", bytes.repeat(8))
     };
-    let mut server = Server::start(&database.url, &format!("{OPERATOR}{}", key("k1", 1))).await;
+    let mut server = Server::start(&database.url, &format!("{OPERATOR}{}", key("k1", "0123abcd"))).await;
     let url = server.url("/webhooks/stripe");
     assert_eq!(post_stripe(&client(), &url, "evt_1").await.as_deref(), Ok("accepted"));
     assert!(server.terminate());
     let config = std::fs::read_to_string(server.config()).unwrap();
-    std::fs::write(server.config(), config.replace(&key("k1", 1), &key("k2", 2))).unwrap();
+    std::fs::write(server.config(), config.replace(&key("k1", "0123abcd"), &key("k2", "4567cdef"))).unwrap();
     server.spawn().await;
     let found = examine(&server, &["--no-probe"]).await;
     let finding = found.find("encryption.keys", Some("k1"));
