@@ -388,7 +388,7 @@ mod tests {
         for (finding, failed, want) in [
             (WitnessFinding::Same { at_ms: 0 }, None, Well),
             (WitnessFinding::Absent, None, Note),
-            (WitnessFinding::Other, None, Note),
+            (WitnessFinding::Other, None, Warning),
             (WitnessFinding::Unreadable("no".to_owned()), None, Warning),
             (WitnessFinding::Same { at_ms: 0 }, Some("no room"), Warning),
             (WitnessFinding::Older { at_ms: 0 }, None, Failure),
