@@ -1,5 +1,7 @@
 //! The database at start: open it, migrate or check its schema, compare its clock with ours.
 
+use std::path::Path;
+
 use anyhow::Context;
 use tracing::{debug, info, warn};
 
@@ -28,7 +30,7 @@ pub(super) async fn open_store(
         info!(versions = ?applied, "migrated the database");
     }
     match schema {
-        SchemaState::Current => {}
+        SchemaState::Current => refuse_without_unique(&store).await?,
         state if state.is_usable() => info!("schema of the database is {state}"),
         state => anyhow::bail!("schema of the database is {state}"),
     }
@@ -50,6 +52,19 @@ pub(super) async fn open_store(
         "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
+}
+
+/// Refuses a database that lacks a unique index, as a dump that was read in with errors does: a latch does not notice.
+async fn refuse_without_unique(store: &Store) -> anyhow::Result<()> {
+    let missing = store.checkup_unique().await.context("could not look for the unique indexes")?;
+    anyhow::ensure!(
+        missing.is_empty(),
+        "the database lacks {}: without a unique index an event is taken twice, and paid twice. Was a dump read in with \
+         errors? Make each again as `migrations/` does (ALTER TABLE … ADD PRIMARY KEY, CREATE UNIQUE INDEX); where that finds \
+         rows twice, ask the destinations before you decide which one goes",
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
@@ -103,16 +118,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
             match finding {
                 WitnessFinding::Absent => info!(%file, "the database has no witness yet: it gets one"),
                 WitnessFinding::Other => {
-                    let is_empty = store
-                        .is_without_events()
-                        .await
-                        .context("could not look for events in the database")?;
-                    anyhow::ensure!(
-                        !is_empty,
-                        "the database has no event, and its witness `{file}` is of another installation that ran here: every \
-                         event of before would be new, and whatever senders send again would be paid again. Put the right \
-                         file back (docs/backup.md). If you mean to begin anew, remove the witness"
-                    );
+                    refuse_empty_elsewhere(store, &path).await?;
                     warn!(
                         %file,
                         "the database is of another installation than the one that ran here last: all keys differ from those \
@@ -134,6 +140,19 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     if let Err(error) = store.witness_begin(clock.now_ms()).await {
         debug!(%error, "could not write the start into the witness");
     }
+    Ok(())
+}
+
+/// Refuses a database without events in the place of another installation, whose witness this is.
+pub(crate) async fn refuse_empty_elsewhere(store: &Store, witness: &Path) -> anyhow::Result<()> {
+    let is_empty = store.is_without_events().await.context("could not look for events in the database")?;
+    anyhow::ensure!(
+        !is_empty,
+        "the database has no event, and its witness `{}` is of another installation that ran here: every event of before \
+         would be new, and whatever senders send again would be paid again. Put the right file back (docs/backup.md). If you \
+         mean to begin anew, remove the witness",
+        witness.display()
+    );
     Ok(())
 }
 

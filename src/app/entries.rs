@@ -161,7 +161,7 @@ impl App {
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let woken = Arc::clone(admission);
-        let doctor = self.doctor(admission, calls.clone(), readiness);
+        let doctor = self.doctor(admission, calls.clone(), readiness, requests.clone());
         let (breakers, times) = (calls.clone(), calls);
         let requests = Arc::new(requests);
         let (delayed, paths) = (Arc::clone(&requests), requests);
@@ -343,6 +343,7 @@ impl App {
         admission: &AdmitContext,
         calls: NodeCalls,
         readiness: watch::Receiver<Readiness>,
+        requests: CountedRequests,
     ) -> NodeDoctor {
         let config = &self.config;
         let (wanted_n, others_n) = (config.server.connections_n_max as usize, self.files_n());
@@ -369,6 +370,7 @@ impl App {
             hosts: self.hosts(),
             files: Box::new(of_files),
             failing: Box::new(move || readiness.borrow().failing()),
+            refusing_since_ms: Box::new(move |now_ms| requests.refusing_since_ms(now_ms, true)),
         })
     }
 

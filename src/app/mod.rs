@@ -19,7 +19,7 @@ mod running;
 mod start;
 mod trial;
 
-pub(crate) use database::migrate;
+pub(crate) use database::{migrate, refuse_empty_elsewhere};
 pub use running::{Background, Running};
 pub use trial::Trial;
 

@@ -15,16 +15,18 @@ use serde_json::{Value, json};
 
 use super::output::with_times;
 use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
+use crate::app::refuse_empty_elsewhere;
 use hooklatch_core::config::{Config, DestinationConfig, LogConfig};
 use hooklatch_core::figures::{grouped, plural};
 use hooklatch_core::logging;
-use hooklatch_core::times::{ago, format_moment, parse_time};
+use hooklatch_core::times::{ago, format_moment, parse_time, rfc3339};
 use hooklatch_core::types::{Clock, MessageState, Repeat, UnixMs};
 use hooklatch_operator::load::{Kinds, loaded};
 use hooklatch_operator::setup::refuse_without_keys;
 use hooklatch_receive::provider::Provider;
 use hooklatch_store::{
     NODE_SEEN_EVERY, OpenCount, ProviderTrace, RestoreFacts, RestoreState, Store, TakeOver, TakenOver,
+    WitnessFinding,
 };
 use hooklatch_verify::spec::{Resend, Spec};
 
@@ -136,6 +138,16 @@ struct GivenTimes {
     now_ms: UnixMs,
 }
 
+impl GivenTimes {
+    /// As arguments, each after a blank.
+    fn in_words(&self) -> String {
+        [("--backed-up-at", self.backed_up_at_ms), ("--acknowledged-until", self.until_ms)]
+            .into_iter()
+            .filter_map(|(name, at_ms)| at_ms.and_then(rfc3339).map(|at| format!(" {name} {at}")))
+            .collect()
+    }
+}
+
 fn time(text: Option<&str>, name: &str, now_ms: UnixMs) -> anyhow::Result<Option<UnixMs>> {
     let read = text.map(|text| parse_time(text, now_ms).map_err(|why| Usage(format!("{name}: {why}"))));
     Ok(read.transpose()?)
@@ -157,6 +169,11 @@ async fn look(
     kinds: &Kinds,
     given: &GivenTimes,
 ) -> anyhow::Result<ExitCode> {
+    let witness = store.witness_state().await.context("could not look at the witness")?;
+    let foreign = witness.filter(|found| found.finding == WitnessFinding::Other);
+    if let Some(witness) = &foreign {
+        refuse_empty_elsewhere(store, &witness.path).await?;
+    }
     let state = store.restore_state().await.context("could not tell what this database is")?;
     let facts = store.restore_facts().await.context("could not look at the database")?;
     let made_at_ms = match state {
@@ -172,7 +189,10 @@ async fn look(
     let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: given.now_ms };
     let mut report = RestoreReport::of(state, &facts, &moments, config, kinds);
     report.keys_missing = keys_missing(store).await?;
-    let is_waiting = state != RestoreState::Same;
+    report.is_of_another_installation = foreign.is_some();
+    let is_waiting = state != RestoreState::Same || given.backed_up_at_ms.is_some();
+    report.is_declared = given.backed_up_at_ms.is_some();
+    report.times_given = given.in_words();
     if !args.yes {
         say(if args.json { report.to_json()? } else { in_words(&report, given.now_ms) });
         return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });
@@ -184,7 +204,7 @@ async fn look(
         complain("noted: nothing is missing, the database is in another place");
         return Ok(ExitCode::SUCCESS);
     }
-    if !is_waiting && given.backed_up_at_ms.is_none() {
+    if !is_waiting {
         complain(
             "nothing says that this database was restored: if it was, name the moment of its backup by --backed-up-at",
         );
@@ -227,6 +247,13 @@ struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
     state: &'static str,
     installation_id: String,
+    /// The one that ran here last was another: all keys differ from those of before.
+    is_of_another_installation: bool,
+    /// The caller says that it was restored, and when it was backed up.
+    is_declared: bool,
+    /// The arguments that gave times, to be repeated with --yes.
+    #[serde(skip)]
+    times_given: String,
     /// Nothing that was committed before is missing.
     from_ms: UnixMs,
     /// The end of the lost time.
@@ -308,6 +335,9 @@ impl RestoreReport {
         Self {
             state: state.as_str(),
             installation_id: facts.installation_id.clone(),
+            is_of_another_installation: false,
+            is_declared: false,
+            times_given: String::new(),
             from_ms: moments.from_ms,
             to_ms: moments.until_ms,
             ran_until_ms: moments.ran_until_ms,
@@ -444,12 +474,14 @@ fn resend_way(
 /// Everything that was found.
 fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     let at = |ms| format_moment(ms, now_ms);
-    let mut lines = vec![what(report.state).to_owned()];
-    if report.state == "same" {
-        lines.push(format!(
-            "Its newest event was received at {}. If it was restored all the same, say --backed-up-at TIME.",
-            at(report.newest_event_at_ms)
-        ));
+    let mut lines = vec![what(report).to_owned()];
+    if report.state == "same" && !report.is_declared {
+        let newest = if report.providers.iter().all(|one| one.newest_at_ms.is_none()) {
+            "It has no event.".to_owned()
+        } else {
+            format!("Its newest event was received at {}.", at(report.newest_event_at_ms))
+        };
+        lines.push(format!("{newest} If it was restored all the same, say --backed-up-at TIME."));
         return lines.join("\n");
     }
     lines.push(format!(
@@ -474,10 +506,10 @@ fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     lines.extend(report.messages.iter().map(|one| risk(one, now_ms)));
     lines.extend(others(report));
     lines.push(format!(
-        "\nNothing was changed. To take it over: hooklatch restore-check --yes --reason \"…\" (with --pause: no destination \
-         is called before you resume it). The last row of the audit log is {}: rows with \
+        "\nNothing was changed. To take it over: hooklatch restore-check{} --yes --reason \"…\" (with --pause: no \
+         destination is called before you resume it). The last row of the audit log is {}: rows with \
          higher numbers in the log that you keep elsewhere belong to the lost time.",
-        report.audit_seq
+        report.times_given, report.audit_seq
     ));
     lines.join("\n")
 }
@@ -505,8 +537,8 @@ fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: UnixMs) -> S
     lines.join("\n")
 }
 
-fn what(state: &str) -> &'static str {
-    match state {
+fn what(report: &RestoreReport) -> &'static str {
+    match report.state {
         "backup" => "This database is a backup that `hooklatch backup` made.",
         "older" => "This database is older than what ran last here: a copy of its file was put back.",
         "elsewhere" => {
@@ -514,6 +546,13 @@ fn what(state: &str) -> &'static str {
         }
         "point_in_time" => "The server of this database was restored to an earlier point in time.",
         "took_over" => "Another server took over, and what was confirmed last may be missing.",
+        _ if report.is_of_another_installation => {
+            "This database is of another installation than the one that ran here last: all keys differ from those of before. \
+             If that was not intended, put the right file back."
+        }
+        _ if report.is_declared => {
+            "Nothing in this database shows that it was restored: the times are the ones that you gave."
+        }
         _ => "This is the database that ran last, as far as it can tell.",
     }
 }

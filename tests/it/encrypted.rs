@@ -159,7 +159,7 @@ async fn a_sealed_database_without_keys_is_refused_unless_that_is_meant(database
     server.kill();
     rewrite(&server, &away);
     let (is_fine, said) = run(&server, &["serve"]);
-    assert!(!is_fine && said.contains("encryption.keys: there is no key"), "{said}");
+    assert!(!is_fine && said.contains("hooklatch: encryption.keys: there is no key"), "{said}");
     assert!(said.contains("`k1`") && said.contains("write encryption.clear = \"accept\""), "{said}");
     rewrite(&server, &format!("{away}[encryption]\nclear = \"accept\"\n"));
     server.spawn().await;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use http::StatusCode;
+use sqlx::{Connection, Executor, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::database::{Database, On};
@@ -356,6 +357,36 @@ async fn no_new_database_is_created_beside_the_witness_of_an_old_one() {
     std::fs::rename(world.file("young.db"), &file).unwrap();
     let (code, text) = world.server.command("", &["serve"]);
     assert!(code == 1 && text.contains("has no event") && text.contains(refused), "{text}");
+    // Whoever asks what it is, is told the same, and cannot take it over.
+    for arguments in [
+        &["restore-check"][..],
+        &["restore-check", "--yes", "--backed-up-at", "1h", "--reason", "r"],
+        &["restore-check", "--yes", "--moved", "--reason", "r"],
+    ] {
+        let (code, text) = world.server.command("", arguments);
+        assert!(
+            code == 1 && text.contains("has no event") && text.contains(refused),
+            "{arguments:?}: {text}"
+        );
+    }
+    // Nor with a file in which nothing is, as `cp` without the log makes it of a young database.
+    std::fs::remove_file(&file).unwrap();
+    let url = format!("sqlite://{}", file.display());
+    std::fs::write(&file, "").unwrap();
+    let mut bare = SqliteConnection::connect(&url).await.unwrap();
+    bare.execute("PRAGMA journal_mode = WAL; PRAGMA user_version = 1").await.unwrap();
+    bare.close().await.unwrap();
+    for command in ["serve", "migrate", "restore-check"] {
+        let (code, text) = world.server.command("", &[command]);
+        let is_refused =
+            text.contains("has no tables") && text.contains("its -wal") && text.contains(refused);
+        assert!(code == 1 && is_refused, "{command}: {text}");
+    }
+    let mut bare = SqliteConnection::connect(&url).await.unwrap();
+    let tables_n: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master").fetch_one(&mut bare).await.unwrap();
+    assert_eq!(tables_n, 0, "nothing is made that would be in the way of the right file");
+    bare.close().await.unwrap();
     std::fs::rename(&saved, &file).unwrap();
     world.server.spawn().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"));

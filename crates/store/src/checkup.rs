@@ -19,19 +19,26 @@ struct Expected {
     triggers: BTreeSet<String>,
     /// Indexes, and whether they are unique.
     indexes: BTreeMap<String, bool>,
+    /// Tables with a primary key.
+    keyed: BTreeSet<String>,
 }
 
 impl Expected {
     /// Reads the texts in the order in which they are applied.
     fn of<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let mut expected = Self::default();
-        for line in texts.flat_map(str::lines) {
-            expected.read(line);
+        let mut table = String::new();
+        for line in texts.flat_map(str::lines).filter(|line| !line.trim_start().starts_with("--")) {
+            expected.read(line, &mut table);
+            if line.contains("PRIMARY KEY") {
+                expected.keyed.insert(table.clone());
+            }
         }
         expected
     }
 
-    fn read(&mut self, line: &str) {
+    /// `table` is the one that was made last.
+    fn read(&mut self, line: &str, table: &mut String) {
         let skipped = ["CONCURRENTLY", "IF", "NOT", "EXISTS"];
         let mut words =
             line.split([' ', '(', ';']).filter(|word| !word.is_empty() && !skipped.contains(word));
@@ -42,10 +49,16 @@ impl Expected {
         }
         let Some(name) = words.next().map(str::to_owned) else { return };
         match (verb, noun) {
-            (Some("CREATE"), Some("TABLE")) => drop(self.tables.insert(name)),
+            (Some("CREATE"), Some("TABLE")) => {
+                table.clone_from(&name);
+                self.tables.insert(name);
+            }
             (Some("CREATE"), Some("TRIGGER")) => drop(self.triggers.insert(name)),
             (Some("CREATE"), Some("INDEX")) => drop(self.indexes.insert(name, is_unique)),
-            (Some("DROP"), Some("TABLE")) => drop(self.tables.remove(&name)),
+            (Some("DROP"), Some("TABLE")) => {
+                self.keyed.remove(&name);
+                self.tables.remove(&name);
+            }
             (Some("DROP"), Some("TRIGGER")) => drop(self.triggers.remove(&name)),
             (Some("DROP"), Some("INDEX")) => drop(self.indexes.remove(&name)),
             _ => {}
@@ -222,7 +235,12 @@ impl Store {
             return Ok(None);
         }
         alone!(self, operators, "pages", |db| {
-            let rows = db.fetch_as_is(MISTAKES, &[]).await?;
+            let rows = match db.fetch_as_is(MISTAKES, &[]).await {
+                Ok(rows) => rows,
+                // It does not get as far as a list.
+                Err(error) if error.is_corruption() => return Ok(vec![error.to_string()]),
+                Err(error) => return Err(error),
+            };
             let texts = rows.iter().map(|row| row.text("quick_check"));
             texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
         })
@@ -329,6 +347,10 @@ const POSTGRES_INDEXES: &str = "/* checkup_schema */ SELECT CAST(i.relname AS TE
         EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.oid) AS is_of_constraint
     FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
     WHERE t.relnamespace = CAST(current_schema() AS regnamespace)";
+/// Tables whose primary key is there.
+const POSTGRES_KEYED: &str = "/* checkup_schema */ SELECT CAST(t.relname AS TEXT) AS name
+    FROM pg_index x JOIN pg_class t ON t.oid = x.indrelid
+    WHERE t.relnamespace = CAST(current_schema() AS regnamespace) AND x.indisprimary AND x.indisvalid AND x.indisready";
 const SQLITE_NAMES: &str = "/* checkup_schema */ SELECT name FROM sqlite_schema WHERE type = $1";
 const SQLITE_INDEXES: &str =
     "/* checkup_schema */ SELECT i.name, i.tbl_name AS of_table, l.\"unique\" AS is_unique,
@@ -348,31 +370,50 @@ impl Store {
     pub async fn checkup_schema(&self) -> Result<SchemaParts, StoreError> {
         let is_postgres = self.dialect() == "postgres";
         let expected = Expected::of(migrations::texts(is_postgres));
-        let mut parts: SchemaParts = alone!(self, reader, "checkup_schema", |db| {
-            let (tables, triggers, indexes) = if db.is_postgres() {
-                let tables = names(db, POSTGRES_TABLES, &[]).await?;
-                (tables, names(db, POSTGRES_TRIGGERS, &[]).await?, indexes(db, POSTGRES_INDEXES).await?)
-            } else {
-                let tables = names(db, SQLITE_NAMES, &["table".into()]).await?;
-                let triggers = names(db, SQLITE_NAMES, &["trigger".into()]).await?;
-                (tables, triggers, indexes(db, SQLITE_INDEXES).await?)
-            };
-            Ok(compared(&expected, &tables, &triggers, &indexes))
-        })?;
+        let mut parts: SchemaParts =
+            alone!(self, reader, "checkup_schema", |db| Ok(compared(&expected, &found(db).await?)))?;
         // A newer binary may have made some that this one does not know.
         if !matches!(self.schema_state().await?, SchemaState::Current) {
             parts.indexes_others.clear();
         }
         Ok(parts)
     }
+
+    /// The unique indexes and primary keys that are not there: each makes something happen once.
+    pub async fn checkup_unique(&self) -> Result<Vec<String>, StoreError> {
+        let missing = self.checkup_schema().await?.indexes_missing;
+        Ok(missing.into_iter().filter(|(_, is_unique)| *is_unique).map(|(name, _)| name).collect())
+    }
 }
 
-fn compared(
-    expected: &Expected,
-    tables: &BTreeSet<String>,
-    triggers: &BTreeSet<String>,
-    indexes: &BTreeMap<String, FoundIndex>,
-) -> SchemaParts {
+/// What there is.
+struct Found {
+    tables: BTreeSet<String>,
+    triggers: BTreeSet<String>,
+    indexes: BTreeMap<String, FoundIndex>,
+    /// Tables whose primary key is there; `None` where a table cannot lose it.
+    keyed: Option<BTreeSet<String>>,
+}
+
+async fn found(db: &mut Executor<'_>) -> DbResult<Found> {
+    Ok(if db.is_postgres() {
+        Found {
+            tables: names(db, POSTGRES_TABLES, &[]).await?,
+            triggers: names(db, POSTGRES_TRIGGERS, &[]).await?,
+            indexes: indexes(db, POSTGRES_INDEXES).await?,
+            keyed: Some(names(db, POSTGRES_KEYED, &[]).await?),
+        }
+    } else {
+        Found {
+            tables: names(db, SQLITE_NAMES, &["table".into()]).await?,
+            triggers: names(db, SQLITE_NAMES, &["trigger".into()]).await?,
+            indexes: indexes(db, SQLITE_INDEXES).await?,
+            keyed: None,
+        }
+    })
+}
+
+fn compared(expected: &Expected, Found { tables, triggers, indexes, keyed }: &Found) -> SchemaParts {
     let missing = |wanted: &BTreeSet<String>, found: &BTreeSet<String>| -> Vec<String> {
         wanted.difference(found).cloned().collect()
     };
@@ -386,10 +427,15 @@ fn compared(
             && !index.is_of_constraint
             && !expected.indexes.contains_key(*name)
     };
+    // Of a table that is there: what is missing altogether is named once.
+    let lost_key = |table: &&String| {
+        tables.contains(*table) && keyed.as_ref().is_some_and(|keyed| !keyed.contains(*table))
+    };
+    let keys_missing = expected.keyed.iter().filter(lost_key).map(|table| (format!("{table}_pkey"), true));
     let mut parts = SchemaParts {
         tables_missing: missing(&expected.tables, tables),
         triggers_missing: missing(&expected.triggers, triggers),
-        indexes_missing: wanted(None),
+        indexes_missing: wanted(None).into_iter().chain(keys_missing).collect(),
         indexes_unfinished: wanted(Some(false)),
         indexes_others: indexes
             .iter()
@@ -398,7 +444,8 @@ fn compared(
             .collect(),
         fine_n: 0,
     };
-    let wanted_n = expected.tables.len() + expected.triggers.len() + expected.indexes.len();
+    let keys_n = keyed.as_ref().map_or(0, |_| expected.keyed.len());
+    let wanted_n = expected.tables.len() + expected.triggers.len() + expected.indexes.len() + keys_n;
     let indexes_n = parts.indexes_missing.len() + parts.indexes_unfinished.len();
     let missing_n = parts.tables_missing.len() + parts.triggers_missing.len() + indexes_n;
     parts.fine_n = wanted_n.saturating_sub(missing_n);
@@ -508,11 +555,12 @@ mod expected_tests {
 
     #[test]
     fn names_are_read_as_migrations_write_them() {
-        let text = "CREATE TABLE a (\n    x BIGINT\n);\nCREATE UNIQUE INDEX a_x ON a (x);\nCREATE INDEX a_y ON a (y)\n\
+        let text = "CREATE TABLE a (\n    x BIGINT,\n    PRIMARY KEY (x)\n);\nCREATE UNIQUE INDEX a_x ON a (x);\nCREATE INDEX a_y ON a (y)\n\
             CREATE TRIGGER a_t BEFORE UPDATE ON a FOR EACH ROW\n    SELECT 1;\n-- CREATE TABLE no";
         let further = "DROP INDEX CONCURRENTLY IF EXISTS a_y;\nCREATE INDEX CONCURRENTLY a_z ON a (z);\nCREATE TABLE IF NOT EXISTS b (";
         let found = Expected::of([text, further].into_iter());
         assert_eq!(found.tables, ["a", "b"].map(str::to_owned).into());
+        assert_eq!(found.keyed, ["a".to_owned()].into());
         assert_eq!(found.triggers, ["a_t"].map(str::to_owned).into());
         assert_eq!(found.indexes, [("a_x".to_owned(), true), ("a_z".to_owned(), false)].into());
     }
@@ -529,5 +577,6 @@ mod expected_tests {
             one.indexes.keys().filter(|name| other.indexes.contains_key(*name)).collect();
         assert!(of_both.len() > 15 && other.tables.len() > 20, "{of_both:?}");
         assert!(one.triggers.len() >= 4 && other.triggers.len() >= 4);
+        assert_eq!(other.keyed, other.tables, "each table has a primary key");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Examined, OPERATOR, examine, no_host};
 use crate::contract::Operator;
 use crate::database::{Database, On, on_both};
-use crate::process::{Server, client, now_s, stripe, stripe_signed, until};
+use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_signed, until};
 
 on_both!(
     a_healthy_system_is_healthy,
@@ -13,6 +13,8 @@ on_both!(
     clocks_and_secrets_of_senders_are_reported,
     a_scope_hears_of_its_own_alone,
     without_a_server_configuration_and_database_are_looked_at,
+    a_missing_key_of_encrypted_rows_is_reported,
+    without_what_makes_an_event_one_nothing_is_taken,
 );
 
 #[track_caller]
@@ -49,6 +51,7 @@ async fn a_healthy_system_is_healthy(database: &Database) {
         ("clock.senders", Some("stripe")),
         ("database.schema", None),
         ("database.pages", None),
+        ("encryption.keys", None),
         ("retention", None),
         ("nodes", None),
         ("files", None),
@@ -239,6 +242,28 @@ async fn without_a_server_configuration_and_database_are_looked_at(database: &Da
     assert_eq!(is_reported, !database.url.starts_with("sqlite"), "{}", found.text);
 }
 
+/// Such as a dump leaves that was read in with errors. The statement that latches does not notice.
+async fn without_what_makes_an_event_one_nothing_is_taken(database: &Database) {
+    let mut server = Server::start(&database.url, OPERATOR).await;
+    let (what, name) = if database.url.starts_with("sqlite") {
+        ("DROP INDEX processed_webhook_events_replay", "processed_webhook_events_replay")
+    } else {
+        (
+            "ALTER TABLE processed_webhook_events DROP CONSTRAINT processed_webhook_events_pkey",
+            "processed_webhook_events_pkey",
+        )
+    };
+    database.run(what).await.unwrap();
+    let found = examine(&server, &["--no-probe"]).await;
+    assert_eq!(found.find("database.schema", Some(name))["verdict"], "failure", "{}", found.text);
+    assert!(server.terminate());
+    let (code, text) = server.command("", &["serve"]);
+    assert!(
+        code == 1 && text.contains(&format!("the database lacks {name}: without a unique index")),
+        "{text}"
+    );
+}
+
 #[tokio::test]
 async fn a_database_that_is_not_there_is_not_made() {
     let database = Database::create(On::Sqlite).await.unwrap();
@@ -271,4 +296,21 @@ async fn an_unreachable_database_is_reported_in_time_and_hides_no_other_finding(
         async || ask().await.bad().is_empty(),
     )
     .await;
+}
+
+async fn a_missing_key_of_encrypted_rows_is_reported(database: &Database) {
+    let key = |id: &str, bytes: &str| {
+        format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{}\" }}]\n", bytes.repeat(8))
+    };
+    let mut server = Server::start(&database.url, &format!("{OPERATOR}{}", key("k1", "0123abcd"))).await;
+    let url = server.url("/webhooks/stripe");
+    assert_eq!(post_stripe(&client(), &url, "evt_1").await.as_deref(), Ok("accepted"));
+    assert!(server.terminate());
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace(&key("k1", "0123abcd"), &key("k2", "4567cdef"))).unwrap();
+    server.spawn().await;
+    let found = examine(&server, &["--no-probe"]).await;
+    let finding = found.find("encryption.keys", Some("k1"));
+    assert_eq!(finding["verdict"], "failure", "{finding}");
+    found.ends_with(1);
 }

@@ -1,5 +1,6 @@
 //! The doctor on a machine that lacks disk space or open files.
 
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -82,6 +83,33 @@ async fn a_full_disk_is_reported_with_its_evidence_until_there_is_room() {
     .await;
     assert!(server.terminate());
     server.spawn().await;
+}
+
+/// The pages of the whole file are not read at a start, so it is ready, and its probe writes what is whole.
+#[tokio::test]
+async fn a_damaged_file_that_refuses_every_event_is_a_failure_of_the_server() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::start(&database.url, OPERATOR).await;
+    let client = client();
+    assert_eq!(post_stripe(&client, &server.url("/webhooks/stripe"), "evt_1").await.unwrap(), "accepted");
+    assert!(server.terminate());
+    let root = database.count("SELECT rootpage FROM sqlite_master WHERE name = 'event_blocks'").await;
+    let page_bytes = database.count("SELECT page_size FROM pragma_page_size").await;
+    let at = u64::try_from((root - 1) * page_bytes).unwrap();
+    let path = database.url.strip_prefix("sqlite://").unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[0xa5; 512], at).unwrap();
+    server.spawn().await;
+    assert!(post_stripe(&client, &server.url("/webhooks/stripe"), "evt_2").await.is_err());
+    let found = examine(&server, &["--no-probe", "--deep"]).await;
+    for (check, words) in
+        [("server", "answered every request with 5xx since"), ("database.pages", "malformed")]
+    {
+        let finding = found.find(check, None);
+        assert_eq!(finding["verdict"], "failure", "{finding}");
+        assert!(finding["found"].as_str().unwrap().contains(words), "{finding}");
+    }
+    found.ends_with(1);
 }
 
 #[tokio::test]

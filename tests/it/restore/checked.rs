@@ -19,9 +19,16 @@ async fn invalid_arguments_are_errors() {
         (&["restore-check", "--backed-up-at", "1h", "--acknowledged-until", "2h"], 2, "is later than"),
         (&["restore-check", "--moved", "--pause"], 2, "cannot be used with"),
         (
-            &["restore-check", "--backed-up-at", "1h", "--acknowledged-until", "5m"],
-            0,
-            "as far as it can tell",
+            // What nothing in it shows, the operator says, and sees what follows before it is done.
+            &[
+                "restore-check",
+                "--backed-up-at",
+                "2026-11-22T03:00Z",
+                "--acknowledged-until",
+                "2026-11-22T04:00Z",
+            ],
+            7,
+            "the times are the ones that you gave.\nLost: what was acknowledged after 2026-11-22 03:00",
         ),
         (&["restore-check", "--yes", "--moved", "--reason", "r"], 0, "nothing is missing"),
         // A copy without a mark: the operator says when it was made.

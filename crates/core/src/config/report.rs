@@ -36,7 +36,10 @@ pub struct ConfigProblem {
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.source)?;
+        // A fault of the whole has no place.
+        if !self.source.is_empty() {
+            write!(f, "{}: ", self.source)?;
+        }
         if !self.key.is_empty() {
             write!(f, "{}: ", self.key)?;
         }

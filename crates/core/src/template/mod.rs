@@ -73,6 +73,8 @@ impl Escape {
 pub struct Template {
     environment: Environment<'static>,
     escape: Escape,
+    /// As an address, it may have empty segments: its text has one, or statements decide about them.
+    may_be_hollow: bool,
 }
 
 impl std::fmt::Debug for Template {
@@ -129,9 +131,19 @@ pub fn single_braces(text: &str) -> Option<(String, String)> {
 
 /// True when an address has a segment that URL parsers take for "here" or "one up".
 pub fn climbs(url: &str) -> bool {
+    segments(url).any(|segment| matches!(segment, "." | ".."))
+}
+
+/// True when an address has an empty segment.
+fn is_hollow(url: &str) -> bool {
+    segments(url).any(str::is_empty)
+}
+
+/// The parts of the path of an address.
+fn segments(url: &str) -> impl Iterator<Item = &str> {
     let path = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    path.split('/').skip(1).any(|segment| matches!(segment, "." | ".."))
+    path.split('/').skip(1)
 }
 
 impl Template {
@@ -163,7 +175,14 @@ impl Template {
         });
         environment.set_formatter(move |out, state, value| put_in(out, state, value, escape));
         environment.add_template_owned(NAME, bounded).map_err(|error| words(&error))?;
-        Ok(Self { environment, escape })
+        let may_be_hollow = text.contains("{%") || is_hollow(&without_tags(text));
+        Ok(Self { environment, escape, may_be_hollow })
+    }
+
+    /// True when this address, which it made, lacks a whole segment of its path, because a value is empty or null: it is
+    /// the address of something else, such as of all customers instead of one.
+    pub fn lacks_segment(&self, url: &str) -> bool {
+        !self.may_be_hollow && is_hollow(url)
     }
 
     /// Fills the template in, within `limits`. An error is in words without values.
@@ -710,6 +729,22 @@ mod tests {
             [("https://far/a/../b", true), ("https://far/.", true), ("https://far/a?x=/../", false)]
         {
             assert_eq!(climbs(url), want, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_lacks_a_segment_is_known() {
+        for (text, url, want) in [
+            ("https://far/a/{{ b }}", "https://far/a/", true),
+            ("https://far/{{ a }}/b", "https://far//b", true),
+            ("https://far/a/{{ b }}?c={{ c }}", "https://far/a/?c=1", true),
+            ("https://far/a-{{ b }}", "https://far/a-", false),
+            ("https://far/a?b={{ b }}/", "https://far/a?b=/", false),
+            ("https://far/{{ a }}/", "https://far/1/", false),
+            ("https://far/a{% if b %}/{{ b }}{% endif %}", "https://far/a/", false),
+        ] {
+            let template = Template::parse(text, Escape::Url).unwrap();
+            assert_eq!(template.lacks_segment(url), want, "{text}");
         }
     }
 

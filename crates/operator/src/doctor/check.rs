@@ -36,7 +36,7 @@ macro_rules! checks {
 }
 
 checks! {
-    SERVER = "server", "the server that is asked", "none was reached", "it is not ready",
+    SERVER = "server", "the server that is asked", "none was reached", "it is not ready, or refuses all that it could admit",
         "what is not received now has to be sent again by its sender";
     REACHED = "public.reached", "a probe through `server.public_url`", "", "no answer of ours comes back",
         "senders do not reach the receiver: their events are lost when they give up";
@@ -98,8 +98,10 @@ checks! {
         "room that nothing gives back, and caches full of nothing";
     WAL = "database.wal", "length of SQLite's log beside the file", "256 MiB", "",
         "a reader that never ends keeps the log from being emptied, until the disk is full";
-    WITNESS = "database.witness", "the file beside SQLite's that says how far it is", "it cannot be written or read", "the database is older than it says",
+    WITNESS = "database.witness", "the file beside SQLite's that says how far it is", "it cannot be written or read, or is of another installation", "the database is older than it says",
         "a copy of the database that is put back gives numbers and keys a second time: what has no other key is paid twice";
+    KEYS = "encryption.keys", "keys that values are encrypted with, against `[encryption]`", "", "one is missing",
+        "what it encrypted is neither shown nor sent: its messages and events wait";
     PAGES = "database.pages", "every page of SQLite's file, with `--deep`", "", "a page is not whole",
         "rows are lost or will be: restore from a backup";
     PROVIDERS = "providers", "pauses of providers", "paused", "",

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::check::{
-    BLOAT, CLOCK_DATABASE, DEEP_LIMIT, DISK, FILE, LOOK_LIMIT, PAGES, SCHEMA, SETTINGS, VACUUM, WAL, WITNESS,
-    bounded, or_well,
+    BLOAT, CLOCK_DATABASE, DEEP_LIMIT, DISK, FILE, KEYS, LOOK_LIMIT, PAGES, SCHEMA, SETTINGS, VACUUM, WAL,
+    WITNESS, bounded, or_well,
 };
 use super::node::SEEN_MS;
 use super::senders::database_clock;
@@ -18,8 +18,8 @@ use hooklatch_core::times::rfc3339;
 use hooklatch_core::types::Clock;
 use hooklatch_outbox::clock_offset_ms_max;
 use hooklatch_store::{
-    DatabaseState, FileState, SchemaParts, ServerState, Store, StoreError, TableState, WitnessFinding,
-    WitnessState, broken_pragmas,
+    DatabaseState, FileState, KeyUse, SchemaParts, ServerState, Store, StoreError, TableState,
+    WitnessFinding, WitnessState, broken_pragmas,
 };
 
 /// Length of the log. Bytes.
@@ -84,9 +84,28 @@ pub async fn database(
         found
     };
     let whole = async { if is_deep { of_pages(store).await } else { Vec::new() } };
+    let sealed = bounded(KEYS, LOOK_LIMIT, store.keys_in_use(), |used| keys(store, &used));
     // Concurrent: each has its own limit, and the doctor does not wait for their sum.
-    let (clocks, parts, state, beside, disk, whole) = tokio::join!(clocks, parts, state, beside, disk, whole);
-    [clocks, parts, state, beside, disk, whole].concat()
+    let (clocks, parts, state, beside, disk, sealed, whole) =
+        tokio::join!(clocks, parts, state, beside, disk, sealed, whole);
+    [clocks, parts, state, beside, disk, sealed, whole].concat()
+}
+
+/// Findings about keys that values are sealed with and that this configuration does not have.
+fn keys(store: &Store, used: &[KeyUse]) -> Vec<FindingView> {
+    let of_table = |one: &KeyUse| {
+        let key_id = one.key_id.as_str();
+        store.ring().key_ids().all(|known| known != key_id).then(|| {
+            let words = format!(
+                "rows of `{}` are encrypted with it, and [encryption] keys does not have it",
+                one.table.table()
+            );
+            KEYS.failure(words)
+                .about(key_id)
+                .cure("add that key again, with this id: then all of it goes on by itself")
+        })
+    };
+    or_well(used.iter().filter_map(of_table).collect(), || KEYS.well("every value has its key"))
 }
 
 /// Number of live nodes; 0 when it is unknown.
@@ -195,7 +214,11 @@ fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
         WitnessFinding::Same { at_ms } => WITNESS.well(format!("`{file}`, of {}", at(*at_ms))),
         WitnessFinding::Absent => WITNESS.note(format!("`{file}` is not there: the next start or change makes it")),
         WitnessFinding::Other => {
-            WITNESS.note(format!("`{file}` is of another installation: the next start writes it anew"))
+            let words = format!(
+                "`{file}` is of another installation, which ran here before: all keys differ from those of before. The next \
+                 start refuses a database without events, and writes the witness anew beside one with events"
+            );
+            WITNESS.warning(words).cure("if that was not intended, put the right file back before a start (docs/backup.md)")
         }
         WitnessFinding::Unreadable(why) => WITNESS.warning(format!("`{file}` cannot be read: {why}")).cure(
             "if a copy of the database was put back, take it over (hooklatch restore-check --backed-up-at …, docs/backup.md); \
@@ -366,7 +389,7 @@ mod tests {
         for (finding, failed, want) in [
             (WitnessFinding::Same { at_ms: 0 }, None, Well),
             (WitnessFinding::Absent, None, Note),
-            (WitnessFinding::Other, None, Note),
+            (WitnessFinding::Other, None, Warning),
             (WitnessFinding::Unreadable("no".to_owned()), None, Warning),
             (WitnessFinding::Same { at_ms: 0 }, Some("no room"), Warning),
             (WitnessFinding::Older { at_ms: 0 }, None, Failure),

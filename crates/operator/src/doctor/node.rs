@@ -11,6 +11,7 @@ use super::destinations::{handshakes, names};
 use hooklatch_contract::FindingView;
 use hooklatch_core::config::{DatabaseConfig, ListenerTlsConfig, RetentionConfig};
 use hooklatch_core::figures::{grouped, plural};
+use hooklatch_core::times::rfc3339;
 use hooklatch_core::tls;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_outbox::NodeCalls;
@@ -118,12 +119,19 @@ pub(crate) fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<F
     or_well(found.collect(), || RETENTION.well("what is old goes in time"))
 }
 
-/// Whether a node that answers is ready, by what is failing in it.
-pub(crate) fn ready(failing: &[&'static str]) -> FindingView {
-    if failing.is_empty() {
+/// Whether a node that answers is ready, by what is failing in it, and takes requests: `refusing_since_ms` is 0 unless it
+/// refuses all that it could admit.
+pub(crate) fn ready(failing: &[&'static str], refusing_since_ms: UnixMs) -> FindingView {
+    if !failing.is_empty() {
+        return SERVER.failure(failing.join(", ")).cure("its log says why; /readyz is 503 until then");
+    }
+    if refusing_since_ms == 0 {
         return SERVER.well("ready");
     }
-    SERVER.failure(failing.join(", ")).cure("its log says why; /readyz is 503 until then")
+    let at = rfc3339(refusing_since_ms).unwrap_or_else(|| refusing_since_ms.to_string());
+    SERVER
+        .failure(format!("it is ready, and has answered every request with 5xx since {at}"))
+        .cure("look for `could not commit` and `could not admit` in its log; with SQLite, `hooklatch doctor --deep` reads every page")
 }
 
 /// What the doctor needs of a node.
@@ -147,6 +155,8 @@ pub struct DoctorParts {
     pub files: Box<dyn Fn() -> FileFacts + Send + Sync>,
     /// Lists what is wrong with the node.
     pub failing: Box<dyn Fn() -> Vec<&'static str> + Send + Sync>,
+    /// Since when it refuses all that it could admit; 0 while that is not so.
+    pub refusing_since_ms: Box<dyn Fn(UnixMs) -> UnixMs + Send + Sync>,
 }
 
 /// The doctor of one node.
@@ -162,7 +172,7 @@ impl NodeDoctor {
         let parts = &self.0;
         let (clock, store) = (&parts.clock, &parts.store);
         let now_ms = clock.now_ms();
-        let mut findings = vec![ready(&(parts.failing)())];
+        let mut findings = vec![ready(&(parts.failing)(), (parts.refusing_since_ms)(now_ms))];
         findings.extend(warnings(&parts.warnings));
         let end = |(name, files): &(&'static str, ListenerTlsConfig)| {
             let end = tls::server_config(files).map(|made| made.not_after_s);
@@ -246,7 +256,8 @@ mod tests {
         check(&retention(&[("webhook_payloads", 8 * DAY_MS)], 60_000), Failure);
         check(&retention(&[], 0), Warning);
         check(&warnings(&["x".to_owned()]), Warning);
-        check(&[ready(&["the database is away"])], Failure);
-        check(&[ready(&[])], Well);
+        check(&[ready(&["the database is away"], 0)], Failure);
+        check(&[ready(&[], 1_795_356_311_500)], Failure);
+        check(&[ready(&[], 0)], Well);
     }
 }

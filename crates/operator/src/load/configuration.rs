@@ -336,7 +336,13 @@ fn misspelt_variables<T>(
     };
     let problem = |name: &String| {
         let meant = meant(name).filter(|_| !is_secret(name))?;
-        let remedy = format!("write two underscores between the parts of a key: {ENV_PREFIX}{meant}");
+        let is_spaced = name.to_ascii_uppercase().starts_with(ENV_PREFIX);
+        let rule = if is_spaced {
+            "begin it in capitals"
+        } else {
+            "write two underscores between the parts of a key"
+        };
+        let remedy = format!("{rule}: {ENV_PREFIX}{meant}");
         Some(ConfigProblem::new(name, "", "is a variable that nothing reads", remedy))
     };
     env.all().keys().filter_map(problem).collect()

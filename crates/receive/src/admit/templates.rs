@@ -241,6 +241,12 @@ impl Parts {
             if climbs(&url) {
                 return Err(misfit("url", "a value is `.` or `..`, which would climb out of its path"));
             }
+            if template.lacks_segment(&url) {
+                return Err(misfit(
+                    "url",
+                    "a value is empty or null where it is a whole segment of the path",
+                ));
+            }
             if url.parse::<http::Uri>().is_err() {
                 return Err(misfit("url", "the result is not an address"));
             }
@@ -359,6 +365,10 @@ mod tests {
             "url: undefined value in line 1: there is no `payload.id`",
         );
         check("https://far.test/{{ payload.id }}/x", None, r#"{"id":".."}"#, "would climb");
+        // A guest has no customer: "delete this one" must not become "delete all of them".
+        for payload in [r#"{"id":null}"#, r#"{"id":""}"#] {
+            check("https://far.test/customers/{{ payload.id }}", None, payload, "empty or null");
+        }
         check("https://{{ payload.host }}/x", None, r#"{"host":"canary/evil"}"#, "not an address");
         check("https://far.test/", Some("{{ payload.m }}"), r#"{"m":"canary"}"#, "not a method");
     }

@@ -81,6 +81,12 @@ impl DbError {
         self.kind == ErrorKind::Damaged
     }
 
+    /// True when SQLite cannot read the pages of its file.
+    pub(crate) fn is_corruption(&self) -> bool {
+        // The primary codes CORRUPT and NOTADB.
+        self.code().and_then(of_sqlite).is_some_and(|number| matches!(number & 0xff, 11 | 26))
+    }
+
     /// Adds the table and the key of its row to an error about damage.
     pub(crate) fn of_row(self, table: &str, key: &str) -> Self {
         if self.is_damage() {

@@ -123,13 +123,18 @@ pub(super) fn has_one_name(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::Refused(format!("database `{}` {why}", path.display())))
 }
 
-/// Refuses to begin anew beside the witness of a database that was here.
+/// Refuses to begin anew where the file is missing or empty.
 fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Ok(found) if found.len() == 0 => {}
         _ => return Ok(()),
     }
+    begins_anew(path, "is missing or empty")
+}
+
+/// Refuses to begin anew beside the witness of a database that was here.
+pub(super) fn begins_anew(path: &Path, how: &str) -> Result<(), StoreError> {
     let witness = WitnessFile::beside(path);
     let what = match witness.read() {
         Ok(None) => return Ok(()),
@@ -140,7 +145,7 @@ fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
         Err(why) => format!("cannot be read ({why})"),
     };
     Err(StoreError::Refused(format!(
-        "database `{}` is missing or empty, and its witness `{}` {what}. On an empty one every event of before would be new, \
+        "database `{}` {how}, and its witness `{}` {what}. On an empty one every event of before would be new, \
          and whatever senders send again would be paid again. Put the file back, with its -wal, or a backup of it \
          (docs/backup.md). If you mean to begin anew, remove the witness",
         path.display(),

@@ -156,6 +156,10 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     let mut first = writer.take().await.map_err(unavailable)?;
     let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
     found.check()?;
+    // What a `cp` of a young database without its log is: a valid file in which nothing is.
+    if found.tables_n == 0 {
+        file::begins_anew(&path, "has no tables (was it copied without its -wal?)")?;
+    }
     first.give_back();
     let witness = Arc::new(WitnessFile::beside(&path));
     Ok(Sqlite { writer, reader, operators, checkpointer, file, changes, witness })
@@ -181,6 +185,7 @@ struct SqliteFacts {
     version: String,
     mode: String,
     synchronous: i64,
+    tables_n: i64,
 }
 
 fn found(db: &Connection) -> DbResult<SqliteFacts> {
@@ -188,12 +193,13 @@ fn found(db: &Connection) -> DbResult<SqliteFacts> {
         version: db.query_row("SELECT sqlite_version()", (), |row| row.get(0))?,
         mode: db.query_row("PRAGMA journal_mode", (), |row| row.get(0))?,
         synchronous: db.query_row("PRAGMA synchronous", (), |row| row.get(0))?,
+        tables_n: db.query_row("SELECT COUNT(*) FROM sqlite_master", (), |row| row.get(0))?,
     })
 }
 
 impl SqliteFacts {
     fn check(&self) -> Result<(), StoreError> {
-        let Self { version, mode, synchronous } = self;
+        let Self { version, mode, synchronous, .. } = self;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let mut next = || parts.next().unwrap_or(0);
         if (next(), next(), next()) < VERSION_MIN {
@@ -284,7 +290,8 @@ mod pragma_tests {
             ("3.51.3", "memory", 2, Some("journal_mode = memory")),
             ("3.51.3", "wal", 1, Some("synchronous = 1")),
         ] {
-            let found = SqliteFacts { version: version.to_owned(), mode: mode.to_owned(), synchronous };
+            let found =
+                SqliteFacts { version: version.to_owned(), mode: mode.to_owned(), synchronous, tables_n: 1 };
             let said = found.check().err().map(|why| why.to_string());
             match refusal {
                 None => assert_eq!(said, None),
