@@ -302,6 +302,13 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_may_have_spaces_and_commas_too_many() {
+        let (loose, tidy) =
+            (targets(" info, hooklatch_outbox=debug ,"), targets("info,hooklatch_outbox=debug"));
+        assert_eq!(loose.expect("a filter"), tidy.expect("a filter"));
+    }
+
+    #[test]
     fn log_lines_of_libraries_about_messages_are_not_written_with_any_filter() {
         let written = Written::default();
         let writer = written.clone();
