@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -289,7 +290,8 @@ impl StopSignals {
 /// The one place that spawns the app's tasks, so that a stop can wait for each.
 #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
 pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    tokio::spawn(task)
+    // One type of task for all parts.
+    tokio::spawn(Box::pin(task) as BoxFuture<'static, ()>)
 }
 
 /// Waits for tasks until the deadline, and aborts those that are left.

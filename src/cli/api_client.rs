@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::remote::ReachedServer;
-use super::shared::{client, complain, runtime, with_causes};
+use super::shared::{block_boxed, client, complain, runtime, with_causes};
 use hooklatch_contract::{MeView, ProblemView};
 use hooklatch_core::config::Environment;
 use hooklatch_core::net::read_capped;
@@ -129,7 +129,7 @@ impl ApiClient {
 
     /// Runs several requests.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.block_on(work)
+        block_boxed(&self.runtime, Box::pin(work))
     }
 
     fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Url {

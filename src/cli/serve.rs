@@ -10,7 +10,7 @@ use reqwest::Client;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::shared::{beside_a_server, block_on, client, complain, runtime, say};
+use super::shared::{beside_a_server, block_boxed, block_on, client, complain, runtime, say};
 use super::sign;
 use crate::app::{self, App};
 use hooklatch_core::config::{Config, DatabaseConfig};
@@ -56,12 +56,13 @@ pub(super) fn serve(
     if is_dev {
         app = app.echo();
     }
-    let done = runtime.block_on(async {
+    let work = async {
         if let Some(text) = banner {
             say(text);
         }
         app.run().await
-    });
+    };
+    let done = block_boxed(&runtime, Box::pin(work));
     runtime.shutdown_background();
     done?;
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use futures_util::future::LocalBoxFuture;
 
 use super::api_client::ApiError;
 use hooklatch_core::config::{DatabaseConfig, EncryptionConfig};
@@ -203,9 +204,15 @@ pub(super) fn with_causes(error: &anyhow::Error) -> String {
 /// and its thread cannot be cancelled.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
-    let done = runtime.block_on(work);
+    let done = block_boxed(&runtime, Box::pin(work));
     runtime.shutdown_background();
     done
+}
+
+/// Waits for work of one type for each answer: for each type of work, the machine code of all that it awaits is made
+/// three times.
+pub(super) fn block_boxed<T>(runtime: &tokio::runtime::Runtime, work: LocalBoxFuture<'_, T>) -> T {
+    runtime.block_on(work)
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

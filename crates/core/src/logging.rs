@@ -13,8 +13,7 @@ use std::time::Instant;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets, filter_fn};
 use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -39,10 +38,17 @@ fn is_written(target: &str, silent: &[&str]) -> bool {
 pub const AUDIT_TARGET: &str = "hooklatch::audit";
 
 /// The lines that are written: those of `log.filter`, and all of the audit log.
-fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
-    let filter = EnvFilter::try_new(directives)
+fn filter(directives: &str) -> anyhow::Result<Targets> {
+    let filter = targets(directives)
         .with_context(|| format!("log.filter: `{directives}` is not a filter such as `info`"))?;
-    Ok(filter.add_directive(format!("{AUDIT_TARGET}=info").parse()?))
+    Ok(filter.with_target(AUDIT_TARGET, LevelFilter::INFO))
+}
+
+/// Reads a `log.filter`: levels of modules. `EnvFilter` would read values of spans too, which nothing here has, and
+/// brings an engine of regular expressions.
+pub(crate) fn targets(directives: &str) -> Result<Targets, ParseError> {
+    let directives = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    directives.collect::<Vec<_>>().join(",").parse()
 }
 
 /// Lines for people: without targets, but for those of the audit log, which have no other mark.
@@ -86,14 +92,14 @@ pub fn install(config: &LogConfig, silent: Vec<&'static str>) -> anyhow::Result<
     // Values are foreign text, and a line is read by people in the end.
     let has_colours = !is_json && std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .log_internal_errors(false)
         .with_writer(move || Plain::new(&*FILE, has_colours));
     let installed = if is_json {
-        builder.json().flatten_event(true).finish().with(written).try_init()
+        builder.json().flatten_event(true).finish().with(written).with(filter).try_init()
     } else {
         let builder = builder.with_ansi(has_colours).event_format(HumanFormat::default());
-        builder.finish().with(written).try_init()
+        builder.finish().with(written).with(filter).try_init()
     };
     installed.map_err(|error| anyhow::anyhow!("could not install the log: {error}"))
 }
@@ -278,11 +284,12 @@ mod tests {
             let written = Written::default();
             let writer = written.clone();
             let subscriber = tracing_subscriber::fmt()
-                .with_env_filter(filter(directives).expect("a filter"))
+                .with_max_level(LevelFilter::TRACE)
                 .with_ansi(false)
                 .event_format(HumanFormat::default())
                 .with_writer(move || writer.clone())
-                .finish();
+                .finish()
+                .with(filter(directives).expect("a filter"));
             tracing::subscriber::with_default(subscriber, || {
                 tracing::info!(target: AUDIT_TARGET, audit_seq = 7, "audit row written");
                 tracing::info!(target: "hooklatch::app", "started");
@@ -295,13 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_may_have_spaces_and_commas_too_many() {
+        let (loose, tidy) =
+            (targets(" info, hooklatch_outbox=debug ,"), targets("info,hooklatch_outbox=debug"));
+        assert_eq!(loose.expect("a filter"), tidy.expect("a filter"));
+    }
+
+    #[test]
     fn log_lines_of_libraries_about_messages_are_not_written_with_any_filter() {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()
-            .with_env_filter("trace,lapin=trace")
+            .with_max_level(LevelFilter::TRACE)
             .with_writer(move || writer.clone())
             .finish()
+            .with(filter("trace,lapin=trace").expect("a filter"))
             .with(filter_fn(|metadata| is_written(metadata.target(), &["amq_protocol", "lapin", "rskafka"])));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(target: "lapin::returned_messages", "canary");

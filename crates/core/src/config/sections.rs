@@ -720,7 +720,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 fn log_filter(table: &mut Table<'_>, key: &'static str) -> String {
     let Some((field, text)) = table.text(key) else { return String::new() };
-    if text.trim().is_empty() || tracing_subscriber::EnvFilter::builder().parse(&text).is_err() {
+    if text.trim().is_empty() || crate::logging::targets(&text).is_err() {
         field.problem_shown("is not a log filter", "write info, or \"info,hooklatch_outbox=debug\"");
     } else if let Some(word) = stray_word(&text) {
         let remedy = match nearest(word, LEVELS.into_iter().chain(["hooklatch"])) {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use sqlx::PgConnection;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::error::{DbError, DbResult, StoreError};
 use super::executor::Executor;
@@ -130,15 +130,17 @@ impl Backend {
 
     /// Opens a transaction that writes, where its purpose does. Call it in a task that is not cancelled: a dropped
     /// transaction is rolled back and its connection closed.
-    pub(crate) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
-        let begun = match self {
-            Self::Sqlite(db) => db.pool(purpose).begin().await.map(PooledConnection::Sqlite),
-            Self::Postgres(db) => {
-                let begun = db.pool(purpose).begin().await;
-                begun.map(|held| PooledConnection::Postgres(held, Arc::clone(&db.reset)))
-            }
-        };
-        begun.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
+    pub(crate) fn begin(&self, op: &'static str, purpose: Purpose) -> BoxedWork<'_, Result<Tx, StoreError>> {
+        Box::pin(async move {
+            let begun = match self {
+                Self::Sqlite(db) => db.pool(purpose).begin().await.map(PooledConnection::Sqlite),
+                Self::Postgres(db) => {
+                    let begun = db.pool(purpose).begin().await;
+                    begun.map(|held| PooledConnection::Postgres(held, Arc::clone(&db.reset)))
+                }
+            };
+            begun.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
+        })
     }
 
     /// Runs one statement by itself, or several that only read: to its end, even when the caller is gone, within a
@@ -149,8 +151,14 @@ impl Backend {
         purpose: Purpose,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let (work, answer) = answering(work);
+        self.run_alone(op, purpose, work).await?;
+        answered(op, answer)
+    }
+
+    fn run_alone(&self, op: &'static str, purpose: Purpose, work: Work) -> BoxedWork<'static, Ended> {
         let backend = self.clone();
-        whole(op, OPERATION_LIMIT, async move {
+        Box::pin(whole(op, OPERATION_LIMIT, async move {
             let answer = async {
                 let _turn = backend.turn(purpose).await?;
                 let mut connection = backend.take(purpose).await?;
@@ -162,8 +170,7 @@ impl Backend {
             let answer = answer.await.map_err(|source| StoreError::from_db(op, source));
             backend.note(&answer);
             answer
-        })
-        .await
+        }))
     }
 
     /// Runs statements that belong together in one transaction: to their end, even when the caller is gone, within a
@@ -174,8 +181,14 @@ impl Backend {
         purpose: Purpose,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let (work, answer) = answering(work);
+        self.run_together(op, purpose, work).await?;
+        answered(op, answer)
+    }
+
+    fn run_together(&self, op: &'static str, purpose: Purpose, work: Work) -> BoxedWork<'static, Ended> {
         let backend = self.clone();
-        whole(op, OPERATION_LIMIT, async move {
+        Box::pin(whole(op, OPERATION_LIMIT, async move {
             let turn = backend.turn(purpose).await;
             let _turn = turn.map_err(|source| StoreError::from_db(op, source))?;
             let mut tx = backend.begin(op, purpose).await?;
@@ -186,8 +199,7 @@ impl Backend {
             let answer = tx.end(answer).await;
             backend.note(&answer);
             answer
-        })
-        .await
+        }))
     }
 
     /// Statements that only read and see the database at one moment.
@@ -196,16 +208,9 @@ impl Backend {
         op: &'static str,
         work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.together(op, Purpose::Operators, |mut executor| {
-            Box::pin(async move {
-                // Before any query.
-                if executor.is_postgres() {
-                    limited(executor.batch(AT_ONE_MOMENT)).await?;
-                }
-                work(executor).await
-            })
-        })
-        .await
+        let (work, answer) = answering(work);
+        self.run_together(op, Purpose::Operators, at_one_moment(work)).await?;
+        answered(op, answer)
     }
 
     /// Brings the schema up to date; gives back the versions that were applied now.
@@ -265,6 +270,48 @@ impl Backend {
         })
         .await
     }
+}
+
+/// Statements of any operation, as one type. Code that awaits is compiled for each type of work, and in each crate
+/// that awaits it: what surrounds the statements is compiled here, once.
+type Work = Box<dyn for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<()>> + Send>;
+type Ended = Result<(), StoreError>;
+
+fn boxed(work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<()>> + Send + 'static) -> Work {
+    Box::new(work)
+}
+
+/// `work`, and where its answer will be.
+fn answering<T: Send + 'static>(
+    work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
+) -> (Work, oneshot::Receiver<T>) {
+    let (sender, answer) = oneshot::channel();
+    let work = boxed(|executor| {
+        Box::pin(async move {
+            // The caller may be gone.
+            drop(sender.send(work(executor).await?));
+            Ok(())
+        })
+    });
+    (work, answer)
+}
+
+/// The answer of an operation that has ended well.
+fn answered<T>(op: &'static str, mut answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
+    let missing = |_| StoreError::Unavailable { op, source: DbError::lost("the operation left no answer") };
+    answer.try_recv().map_err(missing)
+}
+
+fn at_one_moment(work: Work) -> Work {
+    boxed(|mut executor| {
+        Box::pin(async move {
+            // Before any query.
+            if executor.is_postgres() {
+                limited(executor.batch(AT_ONE_MOMENT)).await?;
+            }
+            work(executor).await
+        })
+    })
 }
 
 /// What is read this way goes by keys, in their order: a plan that is made for one value alone may prefer to collect

@@ -19,6 +19,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
+use super::backend::BoxedWork;
 use super::error::{DbError, DbResult};
 use super::limit::limited;
 use super::sqlite::SqliteSession;
@@ -54,11 +55,21 @@ impl Executor<'_> {
         sql: impl Into<Cow<'static, str>>,
         values: &[Value],
     ) -> DbResult<Vec<Row>> {
-        let sql = sql.into();
-        match self {
-            Self::Sqlite(db) => limited(fetch_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::fetch(db, postgres(sql), values)).await,
-        }
+        self.fetched(sql.into(), values).await
+    }
+
+    /// Boxed, so that its code is compiled here, and not in each crate that awaits it.
+    fn fetched<'s>(
+        &'s mut self,
+        sql: Cow<'static, str>,
+        values: &'s [Value],
+    ) -> BoxedWork<'s, DbResult<Vec<Row>>> {
+        Box::pin(limited(async move {
+            match self {
+                Self::Sqlite(db) => fetch_on_sqlite(db, sqlite(sql), values).await,
+                Self::Postgres(db) => postgres::fetch(db, postgres(sql), values).await,
+            }
+        }))
     }
 
     /// The first row, if there is one.
@@ -85,11 +96,20 @@ impl Executor<'_> {
         sql: impl Into<Cow<'static, str>>,
         values: &[Value],
     ) -> DbResult<u64> {
-        let sql = sql.into();
-        match self {
-            Self::Sqlite(db) => limited(execute_on_sqlite(db, sqlite(sql), values)).await,
-            Self::Postgres(db) => limited(postgres::execute(db, postgres(sql), values)).await,
-        }
+        self.executed(sql.into(), values).await
+    }
+
+    fn executed<'s>(
+        &'s mut self,
+        sql: Cow<'static, str>,
+        values: &'s [Value],
+    ) -> BoxedWork<'s, DbResult<u64>> {
+        Box::pin(limited(async move {
+            match self {
+                Self::Sqlite(db) => execute_on_sqlite(db, sqlite(sql), values).await,
+                Self::Postgres(db) => postgres::execute(db, postgres(sql), values).await,
+            }
+        }))
     }
 
     /// Runs a statement as it stands, for as long as it takes; for statements of handlers.
@@ -111,11 +131,18 @@ impl Executor<'_> {
 
     /// Several statements without values, one after the other, as they stand, for as long as they take.
     pub(crate) async fn batch(&mut self, sql: impl Into<String>) -> DbResult<()> {
-        let sql = sql.into();
-        match self {
-            Self::Sqlite(db) => db.run(move |db| Ok(db.execute_batch(&sql)?)).await,
-            Self::Postgres(db) => Ok(sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **db).await.map(drop)?),
-        }
+        self.batched(sql.into()).await
+    }
+
+    fn batched(&mut self, sql: String) -> BoxedWork<'_, DbResult<()>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(db) => db.run(move |db| Ok(db.execute_batch(&sql)?)).await,
+                Self::Postgres(db) => {
+                    Ok(sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **db).await.map(drop)?)
+                }
+            }
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::error::{DbError, DbResult, StoreError};
@@ -35,17 +35,20 @@ pub(crate) fn after_commit(action: impl FnOnce(bool) + Send + 'static) {
     AFTER_COMMIT.try_with(|actions| actions.borrow_mut().push(Box::new(action))).unwrap_or_default();
 }
 
+/// Whether an operation committed (`false`: perhaps), and what gives its caller the answer.
+type Done = (Option<bool>, Box<dyn FnOnce() + Send>);
+
 /// Runs `work`, and after it what was to be done once it has committed.
-async fn committed<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn committed(work: BoxFuture<'static, Done>) -> Box<dyn FnOnce() + Send> {
     let work = async {
-        let answer = work.await;
+        let (commit, give) = work.await;
         let actions = AFTER_COMMIT.with(RefCell::take);
-        if matches!(answer, Ok(_) | Err(StoreError::CommitUnknown { .. })) {
+        if let Some(is_known) = commit {
             for action in actions {
-                action(answer.is_ok());
+                action(is_known);
             }
         }
-        answer
+        give
     };
     AFTER_COMMIT.scope(RefCell::default(), work).await
 }
@@ -57,23 +60,34 @@ pub(crate) async fn whole<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     let (sender, answer) = oneshot::channel();
-    let task = spawned(Box::pin(async move {
+    let work = async move {
+        let answer = work.await;
+        let commit = match &answer {
+            Ok(_) => Some(true),
+            Err(StoreError::CommitUnknown { .. }) => Some(false),
+            Err(_) => None,
+        };
         // The caller may be gone.
-        drop(sender.send(timeout(limit, committed(work)).await));
-    }));
+        let give: Box<dyn FnOnce() + Send> = Box::new(move || drop(sender.send(answer)));
+        (commit, give)
+    };
+    let task = spawned(limit, Box::pin(work));
     match answer.await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => Err(StoreError::silent(op, limit)),
-        Err(_) => {
-            let error = task.await.err();
-            if error.as_ref().is_some_and(JoinError::is_panic) {
-                count_panic();
-            }
-            let error = error.map_or_else(String::new, |error| error.to_string());
-            let why = format!("operation ended badly: {error}");
-            Err(StoreError::Unavailable { op, source: DbError::lost(why) })
-        }
+        Ok(answer) => answer,
+        Err(_) => Err(unanswered(op, limit, task).await),
     }
+}
+
+/// Why an operation gave no answer: it was given up, or it ended badly.
+fn unanswered(op: &'static str, limit: Duration, task: JoinHandle<()>) -> BoxFuture<'static, StoreError> {
+    Box::pin(async move {
+        let Err(error) = task.await else { return StoreError::silent(op, limit) };
+        if error.is_panic() {
+            count_panic();
+        }
+        let why = format!("operation ended badly: {error}");
+        StoreError::Unavailable { op, source: DbError::lost(why) }
+    })
 }
 
 /// An operation panicked, and its connection is closed.
@@ -83,8 +97,12 @@ pub(crate) fn count_panic() {
 
 /// A task of one type for all operations: a task for each type of operation is code that is compiled 150 times.
 #[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, also without its caller")]
-fn spawned(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
-    tokio::spawn(work)
+fn spawned(limit: Duration, work: BoxFuture<'static, Done>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Ok(give) = timeout(limit, committed(work)).await {
+            give();
+        }
+    })
 }
 
 /// One statement, for [`STATEMENT_LIMIT`] at most. Its connection must be closed after a time-out.

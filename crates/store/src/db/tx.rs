@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::backend::PooledConnection;
+use super::backend::{BoxedWork, PooledConnection};
 use super::error::{DbError, DbResult, StoreError};
 use super::executor::Executor;
 use super::limit::limited;
@@ -125,41 +125,48 @@ impl Tx {
     }
 
     /// Rolls back, so that nothing is left of it.
-    pub(crate) async fn roll_back(self) -> Result<(), StoreError> {
-        if self.is_lost {
-            return Ok(());
-        }
-        match (self.is_abandoned, self.connection) {
-            (false, connection) => Self { connection, ..self }.finish(false).await,
-            (true, PooledConnection::Sqlite(held)) => held.roll_back_and_close().await,
-            (true, PooledConnection::Postgres(held, _)) => end_process(held, self.process).await,
-        }
-        .map_err(|source| StoreError::from_db("rollback", source))
+    pub(crate) fn roll_back(self) -> BoxedWork<'static, Result<(), StoreError>> {
+        Box::pin(async move {
+            if self.is_lost {
+                return Ok(());
+            }
+            match (self.is_abandoned, self.connection) {
+                (false, connection) => Self { connection, ..self }.finish(false).await,
+                (true, PooledConnection::Sqlite(held)) => held.roll_back_and_close().await,
+                (true, PooledConnection::Postgres(held, _)) => end_process(held, self.process).await,
+            }
+            .map_err(|source| StoreError::from_db("rollback", source))
+        })
     }
 
     /// Commits or rolls back, and gives the connection back. What a handler left in the session outside of the
     /// transaction is reset first; a session that cannot be reset is closed, and the transaction's result stays as it
     /// is.
-    async fn finish(self, is_commit: bool) -> DbResult<()> {
-        match self.connection {
-            PooledConnection::Sqlite(mut held) => {
-                let answer = if is_commit { held.commit().await } else { held.roll_back().await };
-                if self.is_used && answer.is_ok() && !matches!(is_without_tables(&mut held).await, Ok(true)) {
-                    held.close();
-                }
-                held.end(answer)
-            }
-            PooledConnection::Postgres(mut held, reset) => {
-                let answer = if is_commit { held.commit().await } else { held.roll_back().await };
-                if self.is_used && answer.is_ok() && !reset.session.is_empty() {
-                    let is_reset = async { limited(reset.after(held.session()?)).await }.await;
-                    if !matches!(is_reset, Ok(true)) {
+    fn finish(self, is_commit: bool) -> BoxedWork<'static, DbResult<()>> {
+        Box::pin(async move {
+            match self.connection {
+                PooledConnection::Sqlite(mut held) => {
+                    let answer = if is_commit { held.commit().await } else { held.roll_back().await };
+                    if self.is_used
+                        && answer.is_ok()
+                        && !matches!(is_without_tables(&mut held).await, Ok(true))
+                    {
                         held.close();
                     }
+                    held.end(answer)
                 }
-                held.end(answer)
+                PooledConnection::Postgres(mut held, reset) => {
+                    let answer = if is_commit { held.commit().await } else { held.roll_back().await };
+                    if self.is_used && answer.is_ok() && !reset.session.is_empty() {
+                        let is_reset = async { limited(reset.after(held.session()?)).await }.await;
+                        if !matches!(is_reset, Ok(true)) {
+                            held.close();
+                        }
+                    }
+                    held.end(answer)
+                }
             }
-        }
+        })
     }
 
     /// Commits after a success and rolls back after an error.
