@@ -86,9 +86,8 @@ pub async fn database(
     let whole = async { if is_deep { of_pages(store).await } else { Vec::new() } };
     let sealed = bounded(KEYS, LOOK_LIMIT, store.keys_in_use(), |used| keys(store, &used));
     // Concurrent: each has its own limit, and the doctor does not wait for their sum.
-    let (clocks, parts, state, beside, disk, sealed, whole) =
-        tokio::join!(clocks, parts, state, beside, disk, sealed, whole);
-    [clocks, parts, state, beside, disk, sealed, whole].concat()
+    let (clocks, parts, state, beside, disk, whole) = tokio::join!(clocks, parts, state, beside, disk, whole);
+    [clocks, parts, state, beside, disk, sealed.await, whole].concat()
 }
 
 /// Findings about keys that values are sealed with and that this configuration does not have.
