@@ -24,7 +24,9 @@ impl Proxy {
         let stalled = Arc::clone(&stalled_until);
         thread::spawn(move || {
             for client in listener.incoming() {
-                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else { return };
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
+                    return;
+                };
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     to.set_nodelay(true).unwrap();
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());

@@ -38,7 +38,11 @@ pub(crate) async fn measure(db: Db, plan: &mut Plan) {
         for _ in 0..plan.rounds_n {
             rates.push(alone(db, &away, what != "from a start").await);
         }
-        plan.tell_ratio(&heading, &format!("events/s pruned with all their rows, {what}"), Spread::of(rates));
+        plan.tell_ratio(
+            &heading,
+            &format!("events/s pruned with all their rows, {what}"),
+            Spread::of(rates.into_iter()),
+        );
     }
     let how = How {
         connections_n,

@@ -54,7 +54,9 @@ impl Admission {
     /// By the mean times of its batches while rows are deleted, and otherwise. Milliseconds.
     fn of(during_ms: Option<f64>, beside_ms: Option<f64>) -> Self {
         match (during_ms, beside_ms) {
-            (Some(during), Some(beside)) if during > beside * SUFFERS_TIMES + SUFFERS_MORE_MS => Self::Suffers,
+            (Some(during), Some(beside)) if during > beside * SUFFERS_TIMES + SUFFERS_MORE_MS => {
+                Self::Suffers
+            }
             (Some(_), Some(_)) => Self::Fine,
             _ => Self::Unseen,
         }

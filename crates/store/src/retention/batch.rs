@@ -12,7 +12,8 @@ use crate::db::limit::limited;
 use crate::db::{DbError, DbResult, Executor, in_postgres};
 
 /// Tables grow and shrink faster than they are counted: by their keys alone.
-const SETTINGS: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
+const SETTINGS: &str =
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off";
 
 /// True when this node, `$5`, has the lease.
@@ -48,7 +49,8 @@ pub(super) async fn delete(
     lease: &PruneLease,
 ) -> DbResult<Option<u64>> {
     let message = message(kind, found, lease)?;
-    let rows = limited(async { Ok(sqlx::raw_sql(AssertSqlSafe(message)).fetch_all(db.pg()?).await?) }).await?;
+    let rows =
+        limited(async { Ok(sqlx::raw_sql(AssertSqlSafe(message)).fetch_all(db.pg()?).await?) }).await?;
     let last = rows.last().ok_or_else(DbError::vanished)?;
     let (is_ours, gone_n): (bool, i64) = (last.try_get("is_ours")?, last.try_get("gone_n")?);
     Ok(is_ours.then_some(gone_n.unsigned_abs()))
@@ -116,7 +118,10 @@ mod tests {
             let text = message(kind, &found, &lease).unwrap();
             assert!(!text.contains("DROP") && !text.contains('$') && !text.contains("{clock_ms}"), "{text}");
             assert!(text.contains("'{5123,7168}'") && text.contains("69742773"), "{text}");
-            assert_eq!(text.matches("FOR UPDATE SKIP LOCKED").count(), usize::from(kind == PrunedKind::Bodies));
+            assert_eq!(
+                text.matches("FOR UPDATE SKIP LOCKED").count(),
+                usize::from(kind == PrunedKind::Bodies)
+            );
         }
         let [from, to] = found.messages(PrunedKind::Messages);
         assert_eq!((from, to), (5 * 1_024, 8 * 1_024), "all that their events may have");

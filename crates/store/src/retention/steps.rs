@@ -159,11 +159,13 @@ impl Store {
 
 /// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was written by a clock
 /// that was ahead, and counts as free.
-pub(super) const LEASE: &str = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
+pub(super) const LEASE: &str =
+    "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
     WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
 
 /// Tables grow and shrink faster than they are counted: by their keys alone.
-const PLANS: &str = ", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+const PLANS: &str =
+    ", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true)";
 
@@ -173,7 +175,8 @@ async fn lease_claim(db: &mut Executor<'_>, lease: &PruneLease, more: &str) -> D
     if !db.is_postgres() {
         return Ok(true);
     }
-    let sql = format!("WITH lease AS ({LEASE} RETURNING node) SELECT (SELECT COUNT(*) FROM lease) AS n{more}");
+    let sql =
+        format!("WITH lease AS ({LEASE} RETURNING node) SELECT (SELECT COUNT(*) FROM lease) AS n{more}");
     let row = db.fetch_one(sql, &[lease.node.as_str().into(), lease.for_ms.into()]).await?;
     Ok(row.int("n")? == 1)
 }
@@ -386,7 +389,9 @@ impl Statements {
     /// Who counts also says before when bodies and messages go, by the last two values.
     fn count(&self) -> String {
         let given = if self.kind.is_numbered() { &["$2", "$3", "$4", "$5", "$6"][..] } else { &["$4", "$5"] };
-        let given: String = given.iter().map(|value| format!("CAST({value} AS BIGINT) IS NOT NULL AND ")).collect();
+        let given: Vec<String> =
+            given.iter().map(|value| format!("CAST({value} AS BIGINT) IS NOT NULL AND ")).collect();
+        let given = given.concat();
         let Self { kind, common, counted, .. } = self;
         format!("/* prune_count */ SELECT COUNT(*) AS n FROM {} WHERE {given}{common}{counted}", kind.table())
     }
@@ -446,8 +451,7 @@ impl Statements {
                 Self { counted, gone, ..Self::by_number(kind, common) }
             }
             PrunedKind::Attempts => {
-                let no_open =
-                    "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)";
+                let no_open = "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)";
                 let common =
                     format!("message_id = ANY($1) AND finished_at_ms < $2 AND {}", none_open_or(no_open));
                 Self::by_number(kind, common)
