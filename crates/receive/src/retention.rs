@@ -34,7 +34,7 @@ const FORGOTTEN: Duration = Duration::from_secs(1);
 /// Longest and shortest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Time overdue beyond which pauses get shorter. Milliseconds.
+/// Time overdue beyond which pauses get shorter where nothing is admitted. Milliseconds.
 const OVERDUE_MS: i64 = 3_600_000;
 /// Least time between two lines of the log that say that pruning is behind.
 const LOG_EVERY: Duration = Duration::from_hours(1);
@@ -73,13 +73,13 @@ impl Admission {
         }
     }
 
-    /// Returns how long others work alone after a batch: as long as it took, less where they do not notice it, or where
-    /// much is overdue.
+    /// Returns how long others work alone after a batch: as long as it took; less where they do not notice it, or where
+    /// much is overdue and nobody is known to notice.
     fn pause(self, took: Duration, overdue_ms: i64) -> Duration {
-        let pause = match (self, overdue_ms > OVERDUE_MS) {
-            (Self::Suffers | Self::Unseen, false) => took,
-            (Self::Suffers, true) => took / 2,
-            (Self::Fine, _) | (Self::Unseen, true) => took / 4,
+        let pause = match self {
+            Self::Suffers => took,
+            Self::Unseen if overdue_ms <= OVERDUE_MS => took,
+            Self::Fine | Self::Unseen => took / 4,
         };
         pause.clamp(PAUSE_MIN, PAUSE_MAX)
     }
@@ -659,7 +659,7 @@ mod tests {
         };
         let all = [Admission::Unseen, Admission::Fine, Admission::Suffers];
         assert_eq!(all.map(|one| pause(one, 0)), [40, 10, 40]);
-        assert_eq!(all.map(|one| pause(one, OVERDUE_MS + 1)), [10, 10, 20]);
+        assert_eq!(all.map(|one| pause(one, OVERDUE_MS + 1)), [10, 10, 40]);
         assert_eq!(Admission::Fine.pause(Duration::from_secs(9), 0), PAUSE_MAX);
         assert_eq!(Admission::Fine.pause(Duration::ZERO, 0), PAUSE_MIN);
     }

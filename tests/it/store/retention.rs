@@ -378,8 +378,8 @@ async fn a_batch_that_is_cut_off_in_the_middle_deletes_nothing(database: &Databa
     let rest = "SELECT (SELECT COUNT(*) FROM event_search_ids) + (SELECT COUNT(*) FROM outbox_attempts)
         + (SELECT COUNT(*) FROM retention_lease WHERE messages_pruned_seq = -1)";
     for (kind, table, wanted) in [
-        (PrunedKind::Bodies, "event_search_ids", [3, 3, 0, 3, 7]),
-        (PrunedKind::Messages, "outbox_attempts", [3, 0, 0, 3, 4]),
+        (PrunedKind::Bodies, "event_search_ids", [3, 3, 3, 3, 7]),
+        (PrunedKind::Messages, "outbox_attempts", [3, 0, 3, 3, 4]),
     ] {
         let cut_off = if is_sqlite {
             format!("CREATE TRIGGER cut_off BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END")
@@ -406,7 +406,7 @@ async fn a_batch_that_is_cut_off_in_the_middle_deletes_nothing(database: &Databa
         let gone = store.prune_delete(kind, &found, &lease("node-1")).await.unwrap();
         assert_eq!(gone, Some(3), "it is tried again");
     }
-    assert_eq!((counts(database).await, database.count(rest).await), ([3, 0, 0, 0], 0));
+    assert_eq!((counts(database).await, database.count(rest).await), ([3, 0, 3, 0], 0));
 }
 
 /// However large the tables are, and however old what PostgreSQL knows of them.
