@@ -88,9 +88,7 @@ impl Contestant {
         }
         let collector = CollectorStandIn::of(self);
         let more = format!("{more}{}", collector.as_ref().map_or_else(String::new, CollectorStandIn::config));
-        let mut command = self.command(&scratch, &database.url, &more);
-        scratch.start(&mut command).unwrap();
-        wait_for_answers(scratch.addr());
+        self.start_on(database, &mut scratch, &more);
         let postmaster = (database.db == Db::Postgres).then(|| server_port().and_then(listener_of).unwrap());
         let load = Load {
             addr: scratch.addr(),
@@ -106,6 +104,13 @@ impl Contestant {
         let bad: Vec<_> = measured.answers.iter().filter(|(word, _)| !word.starts_with("200")).collect();
         assert!(measured.errors_n == 0 && bad.is_empty(), "{}: {:?}", self.title(), measured.answers);
         measured
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(crate) fn start_on(self, database: &Database, scratch: &mut Scratch, more: &str) {
+        let mut command = self.command(scratch, &database.url, more);
+        scratch.start(&mut command).unwrap();
+        wait_for_answers(scratch.addr());
     }
 
     fn command(self, scratch: &Scratch, url: &str, more: &str) -> Command {

@@ -15,7 +15,7 @@ pub(crate) enum Db {
 pub(crate) struct Database {
     pub(crate) db: Db,
     pub(crate) url: String,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Database {

@@ -10,7 +10,8 @@
 //!   scripts/bench compare                 (a), (e), (f) and (c) on PostgreSQL
 //!   scripts/bench traced                  (c) with tracing off, and on with a collector gone, stalled, taking
 //!   scripts/bench remembered              CPU with 5 and 10 million ids remembered, against none
-//!   scripts/bench pruning                 p99 while as much is pruned as arrives
+//!   scripts/bench pruning                 p99 while as much is pruned as arrives; events pruned a second; also with
+//!                                         --round-trip-ms 2, --commit-ms 12
 //!   cargo bench --bench admit -- --db sqlite --connections 4,64 --rounds 3 --json FILE --svg FILE
 //!
 //! Each contestant is a process of its own with a database of its own; rounds are interleaved, and every
@@ -25,6 +26,7 @@ mod contestant;
 mod database;
 mod hand_written;
 mod plan;
+mod proxy;
 mod pruning;
 mod remembered;
 mod requests;

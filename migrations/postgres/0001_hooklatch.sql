@@ -37,7 +37,8 @@ CREATE TABLE schema_floor (
 INSERT INTO schema_floor (one, version) VALUES (1, 1);
 
 -- Large tables are vacuumed after a fiftieth of them was deleted, not after a fifth, so that new rows reuse the
--- space.
+-- space. Rows that are never changed are frozen by the first vacuum that comes by, so that no later one, against the
+-- wraparound of transaction ids, reads all of a table again.
 
 -- Keys and outcomes -----------------------------------------------------------------------------------------------
 
@@ -146,7 +147,8 @@ CREATE TABLE webhook_payloads (
     search_ids TEXT COLLATE "C",
     -- Number of rows in `webhook_body_parts` with the bytes of `body`, which is then empty. NULL: `body` is complete.
     parts_n   INTEGER
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0,
+        toast.autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_freeze_min_age = 0);
 -- For counting the rows of each key.
 CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
 CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
@@ -158,7 +160,8 @@ CREATE TABLE webhook_body_parts (
     shard     SMALLINT NOT NULL,
     part      BYTEA    NOT NULL,
     PRIMARY KEY (event_seq, part_n)
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0,
+        toast.autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_freeze_min_age = 0);
 -- Compression would take longer than writing.
 ALTER TABLE webhook_body_parts ALTER COLUMN part SET STORAGE EXTERNAL;
 CREATE FUNCTION webhook_body_parts_delete() RETURNS TRIGGER LANGUAGE plpgsql AS $$
@@ -184,7 +187,7 @@ CREATE TABLE event_search_ids (
     event_seq  BIGINT   NOT NULL,
     shard      SMALLINT NOT NULL,
     PRIMARY KEY (block, search_key, event_seq)
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- Contents of messages that differ from a POST of the event's bytes.
 CREATE TABLE outbox_contents (
@@ -197,7 +200,8 @@ CREATE TABLE outbox_contents (
     body       BYTEA,
     -- As in `webhook_payloads`.
     key_id     TEXT COLLATE "C"
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0,
+        toast.autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_freeze_min_age = 0);
 CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
 -- All `[encryption]` keys used so far, each with a check value of key and id.
@@ -313,7 +317,7 @@ CREATE TABLE outbox_finished (
     lane             TEXT COLLATE "C",
     last_result      TEXT COLLATE "C",
     last_error       TEXT COLLATE "C"
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- Attempts with more facts than the message's row: those that did not end done, later ones, and those with
 -- a captured answer. The running one is in the queue, a successful first one in `outbox_finished`.
@@ -331,7 +335,7 @@ CREATE TABLE outbox_attempts (
     -- Id of the key that encrypted `response`.
     key_id         TEXT COLLATE "C",
     PRIMARY KEY (message_id, attempt_n)
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
 -- Operators' decisions and reads of contents. Only `crates/store/src/audit.rs` adds rows.

@@ -323,7 +323,8 @@ impl App {
             tasks.push(spawn(parts.keep("redaction", stopping, redacting)));
         }
         if self.config.retention.every_ms > 0 {
-            let mut pruner = Pruner::new(store.clone(), clock.clone(), core.config.clone(), false);
+            let pruner = Pruner::new(store.clone(), clock.clone(), core.config.clone(), false);
+            let mut pruner = pruner.beside(Arc::clone(admission));
             tasks.push(spawn(parts.keep("retention", stopping, async move |stop| pruner.run(stop).await)));
         }
         tasks

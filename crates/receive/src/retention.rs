@@ -1,45 +1,120 @@
-//! Carries out `[retention]`: rounds over everything that is kept, in small batches whose size follows how long they
-//! take, with pauses between, so that admission hardly notices. One node at a time. What may be deleted, and that
-//! nothing else is, is the store's part (`crates/store/src/retention/`).
+//! Carries out `[retention]`: rounds over everything that is kept, in batches that grow while admission does not suffer,
+//! with pauses between. One node at a time. What may be deleted, and that nothing else is, is the store's part
+//! (`crates/store/src/retention/`).
 //!
 //! [`Pruner`] makes the rounds, [`overdue`] measures how late it is without deleting anything, and [`delete_wholes`]
 //! deletes the received bytes of redacted events once nothing needs them any more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::admit::{AdmitContext, BatchTimes};
 use hooklatch_core::config::{ACTIVITY_DAYS, Config, RetentionConfig};
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, UnixMs};
 use hooklatch_store::{Cuts, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
 
-/// Batches that take longer get smaller; those that take less than the other get larger.
-const SLOW: Duration = Duration::from_millis(50);
-const FAST: Duration = Duration::from_millis(10);
-/// Fewest rows of a batch.
+/// Batches that take longer get smaller whatever admission does: their locks and one file's only writer are held as long.
+const LONG: Duration = Duration::from_millis(250);
+/// Fewest rows of a batch; and fewest when admission suffers, since below it a batch is mostly its commit, so that
+/// smaller ones only make more of those.
 const ROWS_N_MIN: u32 = 50;
+const ROWS_N_BESIDE: u32 = 200;
+/// Admission suffers when its batches take longer than this while rows are deleted: so many times as long as they do
+/// otherwise, and so much more.
+const SUFFERS_TIMES: f64 = 1.5;
+const SUFFERS_MORE_MS: f64 = 1.0;
+/// Time without admissions after which none suffer.
+const FORGOTTEN: Duration = Duration::from_secs(1);
 /// Longest and shortest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Time overdue beyond which pauses get shorter. Milliseconds.
+/// Time overdue beyond which pauses get shorter where nothing is admitted. Milliseconds.
 const OVERDUE_MS: i64 = 3_600_000;
 /// Least time between two lines of the log that say that pruning is behind.
 const LOG_EVERY: Duration = Duration::from_hours(1);
+
+/// What deleting does to admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    /// Unknown: nothing was admitted lately, or it is another process that admits.
+    Unseen,
+    /// As fast as without it.
+    Fine,
+    /// Slower.
+    Suffers,
+}
+
+impl Admission {
+    /// By the mean times of its batches while rows are deleted, and otherwise. Milliseconds.
+    fn of(during_ms: Option<f64>, beside_ms: Option<f64>) -> Self {
+        match (during_ms, beside_ms) {
+            (Some(during), Some(beside)) if during > beside * SUFFERS_TIMES + SUFFERS_MORE_MS => {
+                Self::Suffers
+            }
+            (Some(_), Some(_)) => Self::Fine,
+            _ => Self::Unseen,
+        }
+    }
+
+    /// Returns how many rows follow on a batch of `rows_n` that took so long. It is not the batch's own time that
+    /// decides: where a round trip and a commit take 10 ms, small batches do, too, and would stay small for ever.
+    fn rows_n(self, rows_n: u32, took: Duration) -> u32 {
+        match self {
+            _ if took > LONG => (rows_n / 2).max(ROWS_N_MIN),
+            Self::Suffers if rows_n > ROWS_N_BESIDE => (rows_n - rows_n / 4).max(ROWS_N_BESIDE),
+            Self::Suffers => (rows_n + rows_n / 2).min(ROWS_N_BESIDE),
+            Self::Fine | Self::Unseen => (rows_n + rows_n / 2).min(PRUNED_N_MAX),
+        }
+    }
+
+    /// Returns how long others work alone after a batch: as long as it took; less where they do not notice it, or where
+    /// much is overdue and nobody is known to notice.
+    fn pause(self, took: Duration, overdue_ms: i64) -> Duration {
+        let pause = match self {
+            Self::Suffers => took,
+            Self::Unseen if overdue_ms <= OVERDUE_MS => took,
+            Self::Fine | Self::Unseen => took / 4,
+        };
+        pause.clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+}
+
+/// The mean time of admission's batches, of which late ones count most. Milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct MeanMs(Option<f64>);
+
+impl MeanMs {
+    fn add(&mut self, times: BatchTimes) {
+        let Some(mean_ms) = times.mean_ms() else { return };
+        let weight = f64::from(u32::try_from(times.n.min(8)).unwrap_or_default()) / 16.0;
+        self.0 = Some(self.0.map_or(mean_ms, |before_ms| before_ms + (mean_ms - before_ms) * weight));
+    }
+}
 
 /// The pace of one node.
 #[derive(Debug)]
 pub(super) struct PrunePace {
     rows_n: u32,
+    /// Times of admission's batches while rows are deleted, and otherwise.
+    during: MeanMs,
+    beside: MeanMs,
+    /// All batches of admission up to the last look.
+    seen: BatchTimes,
+    /// When the last of them was seen beside a deletion.
+    admitted_at: Option<Instant>,
     logged_at: Option<Instant>,
 }
 
 impl Default for PrunePace {
     fn default() -> Self {
-        Self { rows_n: 200, logged_at: None }
+        let (during, beside, seen) = (MeanMs::default(), MeanMs::default(), BatchTimes::default());
+        Self { rows_n: 200, during, beside, seen, admitted_at: None, logged_at: None }
     }
 }
 
@@ -49,19 +124,37 @@ impl PrunePace {
         self.rows_n
     }
 
-    /// Takes in how long a batch took.
-    pub(crate) fn took(&mut self, elapsed: Duration) {
-        if elapsed > SLOW {
-            self.rows_n = (self.rows_n / 2).max(ROWS_N_MIN);
-        } else if elapsed < FAST {
-            self.rows_n = (self.rows_n + self.rows_n / 2).min(PRUNED_N_MAX);
-        }
+    fn admission(&self) -> Admission {
+        Admission::of(self.during.0, self.beside.0)
     }
 
-    /// Lets others work for as long as the last batch took; a quarter of it when a lot is overdue.
+    /// To be called before a batch, with all batches of admission up to now.
+    fn begins(&mut self, admitted: BatchTimes) {
+        self.beside.add(admitted.since(self.seen));
+        self.seen = admitted;
+    }
+
+    /// Takes in how long a batch took, with all batches of admission up to now.
+    fn took(&mut self, elapsed: Duration, admitted: BatchTimes) {
+        let during = admitted.since(self.seen);
+        self.seen = admitted;
+        self.during.add(during);
+        if during.n > 0 {
+            self.admitted_at = Some(Instant::now());
+        } else if self.admitted_at.is_none_or(|at| at.elapsed() > FORGOTTEN) {
+            self.during = MeanMs::default();
+        }
+        self.rows_n = self.admission().rows_n(self.rows_n, elapsed);
+    }
+
+    /// Takes in that a batch came to nothing: it may have been too large.
+    fn failed(&mut self) {
+        self.rows_n = (self.rows_n / 2).max(ROWS_N_MIN);
+    }
+
+    /// Lets others work.
     pub(crate) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
-        let pause = if overdue_ms > OVERDUE_MS { elapsed / 4 } else { elapsed };
-        stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+        stop.pause(self.admission().pause(elapsed, overdue_ms)).await;
     }
 
     /// True when it is time to log again that pruning is behind.
@@ -82,9 +175,9 @@ const LOOKED_THROUGH_MS: i64 = DAY_MS;
 /// Time after which ids are walked from the low end again, for those that something needed when they were
 /// passed. Milliseconds.
 const FROM_BELOW_MS: i64 = 7 * DAY_MS;
-/// Time overdue beyond which pruning does not keep up; longer by [`FROM_BELOW_MS`] for ids, some of which
-/// are passed by until they are walked from the low end again. Milliseconds.
-const LATE_MS: i64 = DAY_MS;
+/// Time overdue beyond which pruning does not keep up; longer by the time between two rounds, and by [`FROM_BELOW_MS`]
+/// for ids, some of which are passed by until they are walked from the low end again. Milliseconds.
+const LATE_MS: i64 = 3 * 3_600_000;
 
 /// Age at which parts of a large body count as left behind, because its event was never latched. Milliseconds.
 const UNLATCHED_MS: i64 = 15 * 60_000;
@@ -121,6 +214,8 @@ pub struct Pruner {
     node: String,
     /// True when nothing is deleted.
     is_dry: bool,
+    /// Admission of this node, which must not suffer.
+    admission: Option<Arc<AdmitContext>>,
     looked_through_at_ms: Option<UnixMs>,
     pace: PrunePace,
     /// When the clock was doubted first. A machine that sleeps does not count.
@@ -160,11 +255,21 @@ impl Pruner {
             config,
             node,
             is_dry,
+            admission: None,
             looked_through_at_ms: None,
             pace: PrunePace::default(),
             doubted_since: None,
             is_clock_right: is_dry,
         }
+    }
+
+    /// Goes by what this admission notices of it.
+    pub fn beside(self, admission: Arc<AdmitContext>) -> Self {
+        Self { admission: Some(admission), ..self }
+    }
+
+    fn admitted(&self) -> BatchTimes {
+        self.admission.as_ref().map_or_else(BatchTimes::default, |context| context.under_way.times())
     }
 
     /// Prunes by a clock that an operator has confirmed, however far it is beyond the last round.
@@ -340,11 +445,13 @@ impl Pruner {
                 let gone = if self.is_dry {
                     self.store.prune_count(kind, &found, &run.cuts).await.map(Some)
                 } else {
+                    self.pace.begins(self.admitted());
                     self.store.prune_delete(kind, &found, &self.lease()).await
                 };
                 // What cannot be deleted at all is the worst lag.
                 let gone = gone.inspect_err(|_| {
                     if !self.is_dry {
+                        self.pace.failed();
                         lag.set(seconds(found.overdue_ms()));
                     }
                 })?;
@@ -356,7 +463,7 @@ impl Pruner {
                     (run.on_pruned)(kind, gone_n);
                 }
                 if !self.is_dry {
-                    self.pace.took(started.elapsed());
+                    self.pace.took(started.elapsed(), self.admitted());
                     rows.increment(gone_n);
                     lag.set(seconds(overdue_ms));
                 }
@@ -379,8 +486,9 @@ impl Pruner {
 
     /// Says, once in a while, that it does not keep up.
     fn late(&mut self, kind: PrunedKind, overdue_ms: i64) {
-        let late_ms = if kind == PrunedKind::Ids { FROM_BELOW_MS + LATE_MS } else { LATE_MS };
-        if overdue_ms > late_ms && self.pace.is_log_due() {
+        let every_ms = i64::try_from(self.config.get().retention.every_ms).unwrap_or(i64::MAX);
+        let passed_ms = if kind == PrunedKind::Ids { FROM_BELOW_MS } else { 0 };
+        if overdue_ms > every_ms.saturating_add(passed_ms + LATE_MS) && self.pace.is_log_due() {
             warn!(
                 table = kind.table(),
                 overdue_h = overdue_ms / 3_600_000,
@@ -478,17 +586,82 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_shrink_when_they_are_slow_and_grow_when_they_are_fast_within_bounds() {
-        let mut pace = PrunePace::default();
-        let mut after = |ms: u64, times: u32| {
-            (0..times).for_each(|_| pace.took(Duration::from_millis(ms)));
+    fn a_batch_grows_while_admission_does_not_suffer_however_long_it_takes() {
+        let ms = Duration::from_millis;
+        // Times of admission's batches during and beside, the batch's own, and what follows on 50, 200 and 1,000 rows.
+        for (what, during, beside, took, wanted) in [
+            ("a quick one", Some(1.0), Some(1.0), ms(3), [75, 300, 1_000]),
+            ("far away", Some(9.0), Some(8.0), ms(45), [75, 300, 1_000]),
+            ("a slow commit", Some(20.0), Some(14.0), ms(120), [75, 300, 1_000]),
+            ("nobody admits", None, None, ms(60), [75, 300, 1_000]),
+            ("nobody does now", None, Some(1.0), ms(60), [75, 300, 1_000]),
+            ("a stall", Some(150.0), Some(1.0), ms(300), [50, 100, 500]),
+            ("a stall that nobody noticed", None, None, ms(300), [50, 100, 500]),
+            ("admission suffers", Some(9.0), Some(3.0), ms(20), [75, 200, 750]),
+            ("it suffers from little", Some(9.0), Some(3.0), ms(1), [75, 200, 750]),
+            ("hardly more than nothing", Some(1.4), Some(0.3), ms(20), [75, 300, 1_000]),
+        ] {
+            let admission = Admission::of(during, beside);
+            let found = [50, 200, 1_000].map(|rows_n| admission.rows_n(rows_n, took));
+            assert_eq!(found, wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn three_stalls_are_forgotten_within_ten_batches() {
+        let mut pace = PrunePace { rows_n: PRUNED_N_MAX, ..PrunePace::default() };
+        let mut admitted = BatchTimes::default();
+        // A database with 12 ms for each commit: never does a batch take less than 40 ms.
+        let mut batch = |took_ms: u64, batch_ms: u64| {
+            for (times_n, is_batch) in [(2, false), (3, true)] {
+                let each = Duration::from_millis(if is_batch { batch_ms } else { 14 });
+                admitted = BatchTimes { n: admitted.n + times_n, took: admitted.took + each * 3 };
+                if is_batch {
+                    pace.took(Duration::from_millis(took_ms), admitted);
+                } else {
+                    pace.begins(admitted);
+                }
+            }
             pace.rows_n()
         };
-        assert_eq!(after(30, 5), 200, "neither slow nor fast");
-        assert_eq!(after(51, 1), 100);
-        assert_eq!(after(400, 20), ROWS_N_MIN);
-        assert_eq!(after(9, 1), 75);
-        assert_eq!(after(1, 50), PRUNED_N_MAX);
+        assert_eq!((0..20).map(|_| batch(45, 16)).last(), Some(PRUNED_N_MAX));
+        assert!((0..3).map(|_| batch(400, 160)).last() < Some(200));
+        assert_eq!((0..10).map(|_| batch(45, 16)).last(), Some(PRUNED_N_MAX));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_admission_that_is_over_does_not_suffer() {
+        let mut pace = PrunePace::default();
+        let at = |n: u64, ms: u64| BatchTimes { n, took: Duration::from_millis(ms) };
+        pace.begins(at(10, 10));
+        pace.took(Duration::from_millis(5), at(20, 500));
+        assert_eq!(pace.admission(), Admission::Suffers);
+        pace.took(Duration::from_millis(5), at(20, 500));
+        assert_eq!(pace.admission(), Admission::Suffers, "it is only quiet");
+        tokio::time::advance(FORGOTTEN + Duration::from_millis(1)).await;
+        pace.took(Duration::from_millis(5), at(20, 500));
+        assert_eq!(pace.admission(), Admission::Unseen);
+    }
+
+    #[test]
+    fn a_batch_that_fails_is_smaller_the_next_time() {
+        let mut pace = PrunePace { rows_n: PRUNED_N_MAX, ..PrunePace::default() };
+        pace.failed();
+        assert_eq!(pace.rows_n(), PRUNED_N_MAX / 2);
+        (0..9).for_each(|_| pace.failed());
+        assert_eq!(pace.rows_n(), ROWS_N_MIN);
+    }
+
+    #[test]
+    fn a_pause_is_short_where_nobody_notices_or_much_is_overdue() {
+        let pause = |admission: Admission, overdue_ms| {
+            admission.pause(Duration::from_millis(40), overdue_ms).as_millis()
+        };
+        let all = [Admission::Unseen, Admission::Fine, Admission::Suffers];
+        assert_eq!(all.map(|one| pause(one, 0)), [40, 10, 40]);
+        assert_eq!(all.map(|one| pause(one, OVERDUE_MS + 1)), [10, 10, 40]);
+        assert_eq!(Admission::Fine.pause(Duration::from_secs(9), 0), PAUSE_MAX);
+        assert_eq!(Admission::Fine.pause(Duration::ZERO, 0), PAUSE_MIN);
     }
 
     #[test]

@@ -22,6 +22,7 @@ on_both!(
     versions_go_with_their_events_and_counts_with_their_keys,
     unused_lanes_without_messages_are_pruned,
     small_tables_are_pruned_by_age,
+    a_batch_that_is_cut_off_in_the_middle_deletes_nothing,
 );
 
 /// Everything before `ms` may go.
@@ -358,4 +359,111 @@ async fn pruning_skips_events_that_an_operator_is_deciding() {
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!(counts(&database).await, [1, 1, 0, 0], "and no one waited");
     person.execute("COMMIT").await.unwrap();
+}
+
+/// What goes with a batch goes with it or not at all: here the database dies, or refuses, while the attempts of messages
+/// go, and then the search ids of bodies.
+async fn a_batch_that_is_cut_off_in_the_middle_deletes_nothing(database: &Database) {
+    let store = database.store().await;
+    for n in 0..3 {
+        admit(&store, &received(&format!("evt_{n}"), 1_000), &[message("billing")]).await;
+        settle(&store, SettleTo::Done, 2_000).await;
+    }
+    let fill = "INSERT INTO event_search_ids (block, search_key, event_seq, shard)
+            SELECT event_seq / 1024, 'pi_1', event_seq, 0 FROM processed_webhook_events;
+        INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result)
+            SELECT message_id, 1, 1000, 90000, 0, 'node-1', 'done' FROM outbox_finished";
+    run(database, fill).await;
+    let is_sqlite = database.url.starts_with("sqlite");
+    let rest = "SELECT (SELECT COUNT(*) FROM event_search_ids) + (SELECT COUNT(*) FROM outbox_attempts)
+        + (SELECT COUNT(*) FROM retention_lease WHERE messages_pruned_seq = -1)";
+    for (kind, table, wanted) in [
+        (PrunedKind::Bodies, "event_search_ids", [3, 3, 3, 3, 7]),
+        (PrunedKind::Messages, "outbox_attempts", [3, 0, 3, 3, 4]),
+    ] {
+        let cut_off = if is_sqlite {
+            format!("CREATE TRIGGER cut_off BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END")
+        } else {
+            format!(
+                "CREATE FUNCTION cut_off() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+                     PERFORM pg_terminate_backend(pg_backend_pid()); RETURN OLD; END $$;
+                 CREATE TRIGGER cut_off BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION cut_off()"
+            )
+        };
+        run(database, &cut_off).await;
+        let (walk, cuts) = (PruneWalk::of(kind), cuts(50_000));
+        let found = store.prune_look(walk, &cuts, &PrunePlace::default(), 10).await.unwrap();
+        store.prune_delete(kind, &found, &lease("node-1")).await.unwrap_err();
+        let [events, payloads, contents, finished] = counts(database).await;
+        let found_n = [events, payloads, contents, finished, database.count(rest).await];
+        assert_eq!(found_n, wanted, "{kind:?}");
+        let allowed = if is_sqlite {
+            "DROP TRIGGER cut_off".to_owned()
+        } else {
+            format!("DROP TRIGGER cut_off ON {table}; DROP FUNCTION cut_off()")
+        };
+        run(database, &allowed).await;
+        let gone = store.prune_delete(kind, &found, &lease("node-1")).await.unwrap();
+        assert_eq!(gone, Some(3), "it is tried again");
+    }
+    assert_eq!((counts(database).await, database.count(rest).await), ([3, 0, 3, 0], 0));
+}
+
+/// However large the tables are, and however old what PostgreSQL knows of them.
+#[tokio::test]
+async fn a_batch_reads_no_whole_table() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let store = database.store().await;
+    let fill = "INSERT INTO processed_webhook_events (provider, event_id, event_seq, shard, event_type, digest, identity,
+                state, received_at_ms, attempts_n)
+            SELECT 'stripe', 'evt_' || n, n, 0, 'paid', decode(md5('') || md5(''), 'hex'), 'sender/1', 'handled', 1000, 1
+            FROM generate_series(1, 6000) n;
+        INSERT INTO webhook_payloads (event_seq, shard, headers, body) SELECT n, 0, '{}', '' FROM generate_series(1, 6000) n;
+        INSERT INTO event_search_ids (block, search_key, event_seq, shard)
+            SELECT n / 1024, 'pi_' || n, n, 0 FROM generate_series(1, 6000) n;
+        INSERT INTO outbox_finished (message_id, shard, generation, destination, state, attempts_n, created_at_ms,
+                finished_at_ms)
+            SELECT n * 1024, 0, 0, 'billing', 'done', 1, 1000, 1000 FROM generate_series(1, 6000) n;
+        INSERT INTO outbox_contents (message_id, shard, method, path, headers)
+            SELECT n * 1024, 0, 'POST', '/', '{}' FROM generate_series(1, 6000) n;
+        INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result)
+            SELECT n * 1024, 1, 1000, 1000, 0, 'node-1', 'refused' FROM generate_series(1, 6000) n;
+        INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, shard, state, destination)
+            SELECT n * 1024, 1000, 1000, 0, 'dead', 'billing' FROM generate_series(7, 12000, 7) n";
+    run(&database, fill).await;
+    run(&database, "ANALYZE").await;
+    let cuts = cuts(50_000);
+    let mut found = Vec::new();
+    for kind in [
+        PrunedKind::Bodies,
+        PrunedKind::Contents,
+        PrunedKind::Attempts,
+        PrunedKind::Messages,
+        PrunedKind::Ids,
+    ] {
+        let walk = PruneWalk { kind, ids_cut_ms: 50_000 };
+        let rows = store.prune_look(walk, &cuts, &PrunePlace::default(), PRUNED_N_MAX).await.unwrap();
+        found.push((kind, rows));
+    }
+    let scans = async |store: &Store| {
+        // A session says what it read when it ends.
+        store.close().await;
+        let open = "SELECT COUNT(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'hooklatch'";
+        while database.count(open).await > 0 {
+            tokio::task::yield_now().await;
+        }
+        let scans = "SELECT SUM(seq_scan)::bigint FROM pg_stat_user_tables WHERE relname IN ('webhook_payloads',
+            'processed_webhook_events', 'event_search_ids', 'outbox_contents', 'outbox_attempts', 'outbox_finished',
+            'outbox_queue')";
+        database.count(scans).await
+    };
+    let before_n = scans(&store).await;
+    let store = database.store().await;
+    for (kind, rows) in found {
+        let gone_n = store.prune_delete(kind, &rows, &lease("node-1")).await.unwrap().unwrap();
+        // Of every seventh event a message is open.
+        assert_eq!(gone_n, 858, "{kind:?}");
+    }
+    assert_eq!(scans(&store).await, before_n);
 }

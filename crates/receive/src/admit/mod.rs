@@ -58,12 +58,37 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that
 /// does not return blocks every request behind it, and it cannot be ended: it can only be reported.
 #[derive(Default)]
-pub struct UnderWay([Mutex<Option<Instant>>; 2]);
+pub struct UnderWay {
+    batches: [Mutex<Option<Instant>>; 2],
+    /// Batches of small requests that ended.
+    ended: Mutex<BatchTimes>,
+}
+
+/// How many batches ended, and the sum of their times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BatchTimes {
+    pub n: u64,
+    pub took: Duration,
+}
+
+impl BatchTimes {
+    /// Those that are not among `earlier` ones.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { n: self.n.saturating_sub(earlier.n), took: self.took.saturating_sub(earlier.took) }
+    }
+
+    /// Mean time of a batch; `None` where there is none. Milliseconds.
+    pub fn mean_ms(self) -> Option<f64> {
+        let n = u32::try_from(self.n).unwrap_or(u32::MAX);
+        (n > 0).then(|| self.took.as_secs_f64() * 1_000.0 / f64::from(n))
+    }
+}
 
 impl UnderWay {
     /// True when a batch is under way that should have ended long ago.
     pub fn is_stuck(&self) -> bool {
-        self.0.iter().any(|batch| {
+        self.batches.iter().any(|batch| {
             let since = batch.lock().unwrap_or_else(PoisonError::into_inner);
             since.is_some_and(|since| since.elapsed() > STUCK_AFTER)
         })
@@ -71,9 +96,18 @@ impl UnderWay {
 
     /// Notes that a batch begins, or with `None` that it ended.
     pub fn note(&self, is_large: bool, since: Option<Instant>) {
-        let [small, large] = &self.0;
+        let [small, large] = &self.batches;
         let batch = if is_large { large } else { small };
-        *batch.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        let begun = std::mem::replace(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), since);
+        if let (false, Some(begun), None) = (is_large, begun, since) {
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            *ended = BatchTimes { n: ended.n + 1, took: ended.took + begun.elapsed() };
+        }
+    }
+
+    /// The batches of small requests that ended so far.
+    pub fn times(&self) -> BatchTimes {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,5 +171,8 @@ mod tests {
         assert!(under_way.is_stuck(), "another one ended");
         under_way.note(false, None);
         assert!(!under_way.is_stuck());
+        let times = under_way.times();
+        assert_eq!((times.n, times.took), (1, STUCK_AFTER + Duration::from_millis(1)), "not the large one");
+        assert_eq!((times.mean_ms(), times.since(times).mean_ms()), (Some(10_001.0), None));
     }
 }

@@ -256,6 +256,12 @@ impl Backend {
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
+            if !backend.health().is_suspect()
+                && backend.sqlite().is_none()
+                && backend.probe_alone().await.is_ok()
+            {
+                return Ok(());
+            }
             let is_suspect = backend.health().is_suspect();
             let mut tx = backend.begin("probe", Purpose::Writer).await?;
             let answer = async { probe(&mut tx.executor()?, is_suspect).await }.await;
@@ -312,6 +318,16 @@ fn at_one_moment(work: Work) -> Work {
             work(executor).await
         })
     })
+}
+
+impl Backend {
+    /// Asks a healthy PostgreSQL by one statement: a transaction around it would be two more, and say the same. What
+    /// goes wrong makes the database suspect, also where only this connection was lost.
+    async fn probe_alone(&self) -> DbResult<()> {
+        let mut connection = self.take(Purpose::Writer).await?;
+        let answer = async { probe(&mut connection.executor()?, false).await }.await;
+        connection.give_back_after(answer)
+    }
 }
 
 /// What is read this way goes by keys, in their order: a plan that is made for one value alone may prefer to collect

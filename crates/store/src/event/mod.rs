@@ -367,6 +367,16 @@ const PUT_ASIDE: &str = "/* event_take_due */ UPDATE processed_webhook_events
 pub(crate) const DUE_STATEMENTS: &[(&str, &str)] =
     &[("provider of the longest due event", DUE_PROVIDER), ("longest due events", FIRST_DUE)];
 
+impl Store {
+    /// True when an event of these providers is due to be dispatched again. It may be another node's a moment later.
+    pub async fn is_event_due(&self, now_ms: UnixMs, providers: &[Name]) -> Result<bool, StoreError> {
+        let names: Vec<String> = providers.iter().map(Name::to_string).collect();
+        alone!(self, reader, "event_take_due", |db| {
+            Ok(db.fetch_optional(DUE_PROVIDER, &[now_ms.into(), names.into()]).await?.is_some())
+        })
+    }
+}
+
 /// The number of the event to be dispatched next, locked; of a provider whose due events all are locked, the next
 /// provider's.
 async fn longest_due(db: &mut Executor<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {

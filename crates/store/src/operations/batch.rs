@@ -18,12 +18,13 @@ impl Store {
     /// The running operations, those first that have waited longest for a batch, and those whose approval has expired.
     pub async fn operations_running(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
         alone!(self, reader, "operations_running", |db| {
-            let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
-                       ORDER BY stepped_at_ms, operation_id LIMIT 100";
-            let mut rows = db.fetch(sql, &[]).await?;
-            let sql = "/* operations_running */ SELECT operation_id FROM operations
-                       WHERE finished_at_ms IS NULL AND state = 'waiting' AND expires_at_ms <= $1 LIMIT 100";
-            rows.extend(db.fetch(sql, &[now_ms.into()]).await?);
+            let sql = "/* operations_running */ SELECT operation_id FROM (
+                    SELECT operation_id, stepped_at_ms FROM operations WHERE state = 'running'
+                    ORDER BY stepped_at_ms, operation_id LIMIT 100) AS r
+                UNION ALL SELECT operation_id FROM (
+                    SELECT operation_id FROM operations
+                    WHERE finished_at_ms IS NULL AND state = 'waiting' AND expires_at_ms <= $1 LIMIT 100) AS w";
+            let rows = db.fetch(sql, &[now_ms.into()]).await?;
             rows.iter().map(|row| row.text("operation_id")).collect()
         })
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::db::{Backend, DbError, DbResult, Executor, Purpose, StoreError, WitnessTurn, Witnessed};
+use crate::db::{Backend, DbError, DbResult, Executor, Purpose, Row, StoreError, WitnessTurn, Witnessed};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -90,9 +90,12 @@ impl Store {
     /// Looks whether the server, the database or the tables were restored since this process started on them. Once they
     /// were, no connection is given any more. SQLite looks with each commit (`db/sqlite/identity.rs`).
     pub(crate) async fn restore_watch(&self) -> Result<(), StoreError> {
-        let Some(now) = identity(&self.parts.backend).await? else { return Ok(()) };
+        let found = identity_beside(&self.parts.backend, NOTED_BESIDE, |row, now| {
+            Ok((state_of(row, Some(&now))?, now))
+        });
+        let Some((state, now)) = found.await? else { return Ok(()) };
         let had_target = *self.parts.had_target.get_or_init(|| now.has_target);
-        let what = match alone!(self.reader.restore_state(Some(&now)))? {
+        let what = match state {
             RestoreState::Backup { .. } | RestoreState::Elsewhere => {
                 "was read in from a dump, or is in another server or database than the one that this server started on"
             }
@@ -120,12 +123,17 @@ impl Store {
 }
 
 async fn restore_state(db: &mut Executor<'_>, now: Option<&DatabaseIdentity>) -> DbResult<RestoreState> {
-    let sql = "/* restore_state */ SELECT backup_at_ms, database_id, timeline FROM installation";
-    let row = db.fetch_one(sql, &[]).await?;
+    let sql = "/* restore_state */ SELECT backup_at_ms, database_id AS noted_id, timeline AS noted_timeline
+        FROM installation";
+    state_of(&db.fetch_one(sql, &[]).await?, now)
+}
+
+/// What a row of the installation says beside this identity.
+fn state_of(row: &Row, now: Option<&DatabaseIdentity>) -> DbResult<RestoreState> {
     if let Some(made_at_ms) = row.int_or_null("backup_at_ms")? {
         return Ok(RestoreState::Backup { made_at_ms });
     }
-    let noted = row.text_or_null("database_id")?.zip(row.int_or_null("timeline")?);
+    let noted = row.text_or_null("noted_id")?.zip(row.int_or_null("noted_timeline")?);
     let (Some(now), Some((id, timeline))) = (now, noted) else { return Ok(RestoreState::Same) };
     Ok(if now.id != id {
         RestoreState::Elsewhere
@@ -146,11 +154,23 @@ pub(crate) async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) 
 
 /// The identity that a server reports; `None` on SQLite, and where our role may not read it.
 pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
+    identity_beside(backend, "", |_, now| Ok(now)).await
+}
+
+/// What `read` makes of the identity, and of what is read `beside` it in the same statement.
+async fn identity_beside<T: Send + 'static>(
+    backend: &Backend,
+    beside: &'static str,
+    read: fn(&Row, DatabaseIdentity) -> DbResult<T>,
+) -> Result<Option<T>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }
-    let identity = backend.alone("restore_identity", Purpose::Writer, |mut executor| {
-        Box::pin(async move { restore_identity(&mut executor).await })
+    let identity = backend.alone("restore_identity", Purpose::Writer, move |mut executor| {
+        Box::pin(async move {
+            let row = executor.fetch_one(format!("{IDENTITY}{beside}"), &[]).await?;
+            read(&row, restore_identity(&row)?)
+        })
     });
     match identity.await {
         Ok(identity) => Ok(Some(identity)),
@@ -162,15 +182,19 @@ pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentit
     }
 }
 
-async fn restore_identity(db: &mut Executor<'_>) -> DbResult<DatabaseIdentity> {
-    let sql = "/* restore_identity */ SELECT
+/// What the installation's row says, beside the identity.
+const NOTED_BESIDE: &str =
+    ", i.backup_at_ms, i.database_id AS noted_id, i.timeline AS noted_timeline FROM installation i";
+
+const IDENTITY: &str = "/* restore_identity */ SELECT
         CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) || '/'
             || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = current_database()) || '/'
             || CAST(CAST(to_regclass('installation') AS OID) AS TEXT) AS database_id,
         CAST(CAST('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS BIT(32)) AS BIGINT) AS timeline,
         (SELECT COUNT(*) FROM pg_settings WHERE name IN ('recovery_target', 'recovery_target_time',
             'recovery_target_xid', 'recovery_target_lsn', 'recovery_target_name') AND setting <> '') AS targets_n";
-    let row = db.fetch_one(sql, &[]).await?;
+
+fn restore_identity(row: &Row) -> DbResult<DatabaseIdentity> {
     Ok(DatabaseIdentity {
         id: row.text("database_id")?,
         timeline: row.int("timeline")?,

@@ -5,6 +5,7 @@
 //! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop at the first
 //! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention.rs`.
 
+mod batch;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -121,6 +122,16 @@ impl PrunedKind {
     /// True when it is walked by numbers, which are in the order of time.
     fn is_numbered(self) -> bool {
         self.texts().is_none()
+    }
+
+    /// True when there is a row of it, or several, for most events.
+    fn is_mass(self) -> bool {
+        (Self::Bodies..=Self::Ids).contains(&self)
+    }
+
+    /// True when its numbers are those of messages.
+    fn is_of_messages(self) -> bool {
+        (Self::Contents..=Self::Messages).contains(&self)
     }
 
     /// True when its rows are few, and found by their age.

@@ -1,13 +1,14 @@
 //! The operations of pruning: the lease that lets one node prune, looks for old rows, and deletions.
 //!
 //! The deleting transaction checks again what still needs a row; where a concurrent transaction may begin to need a
-//! row, it locks the row first and checks after that. Each deleting statement has a counting statement beside it.
+//! row, it locks the row first and checks after that. Each deleting statement has a counting statement beside it. What
+//! there is much of is deleted in one message to PostgreSQL (`batch.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cuts, OldRow, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind};
+use super::{Cuts, OldRow, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, batch};
 use crate::audit;
-use crate::db::{DbResult, Executor, Row, StoreError};
+use crate::db::{DbResult, Executor, Row, StoreError, Value};
 use crate::handle::Store;
 use crate::queries::{search_blocks, search_ids_delete};
 use hooklatch_core::types::{MessageId, UnixMs};
@@ -50,17 +51,12 @@ impl Store {
         lease: &PruneLease,
     ) -> Result<Option<u64>, StoreError> {
         let (found, lease) = (found.clone(), lease.clone());
+        if kind.is_mass() && self.parts.backend.sqlite().is_none() {
+            return alone!(self, writer, "prune_delete", |db| batch::delete(db, kind, &found, &lease).await);
+        }
         together!(self, writer, "prune_delete", |db| {
-            if !lease_claim(db, &lease).await? {
+            if !lease_claim(db, &lease, PLANS).await? {
                 return Ok(None);
-            }
-            if db.is_postgres() {
-                // Tables grow and shrink faster than they are counted: by their keys alone.
-                db.batch(
-                    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-                     SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan",
-                )
-                .await?;
             }
             delete(db, kind, &found).await.map(Some)
         })
@@ -80,8 +76,8 @@ impl Store {
             let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
             let statements = Statements::of(kind);
             if kind.is_numbered() {
-                let values =
-                    [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
+                let mut values = found.values(kind).to_vec();
+                values.extend([bodies_ms.into(), messages_ms.into()]);
                 return Ok(db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs());
             }
             let mut counted_n = 0;
@@ -97,7 +93,7 @@ impl Store {
     /// True when this node may prune from now on.
     pub async fn prune_begin(&self, lease: &PruneLease) -> Result<bool, StoreError> {
         let lease = lease.clone();
-        alone!(self.writer.lease_claim(&lease))
+        alone!(self.writer.lease_claim(&lease, ""))
     }
 
     /// Releases the lease, so that another node may prune. `counted_at_ms` is the time by which the round counted.
@@ -163,14 +159,26 @@ impl Store {
 
 /// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was written by a clock
 /// that was ahead, and counts as free.
-async fn lease_claim(db: &mut Executor<'_>, lease: &PruneLease) -> DbResult<bool> {
+pub(super) const LEASE: &str =
+    "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
+    WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
+
+/// Tables grow and shrink faster than they are counted: by their keys alone.
+const PLANS: &str =
+    ", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true)";
+
+/// Takes the lease, and reads `more` in the same statement: settings of the transaction.
+async fn lease_claim(db: &mut Executor<'_>, lease: &PruneLease, more: &str) -> DbResult<bool> {
     // A file has one process, and the process that had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
     }
-    let sql = "/* prune_lease */ UPDATE retention_lease SET node = $1, until_ms = {clock_ms} + $2
-               WHERE one = 1 AND (node = $1 OR until_ms < {clock_ms} OR until_ms > {clock_ms} + $2)";
-    Ok(db.execute(sql, &[lease.node.as_str().into(), lease.for_ms.into()]).await? == 1)
+    let sql =
+        format!("WITH lease AS ({LEASE} RETURNING node) SELECT (SELECT COUNT(*) FROM lease) AS n{more}");
+    let row = db.fetch_one(sql, &[lease.node.as_str().into(), lease.for_ms.into()]).await?;
+    Ok(row.int("n")? == 1)
 }
 
 /// The statement that finds rows of a kind: `id`, or `one` and `two`, and `at_ms`. By number it reads `$2` rows behind
@@ -284,6 +292,14 @@ fn key(kind: PrunedKind, row: &Row) -> DbResult<PrunePlace> {
 /// States of events that wait for an operator, with everything that is kept of them.
 const WAITING: &str = "('retry', 'failed', 'unreadable', 'conflict')";
 
+/// True when none of the messages in the range of what is deleted is open, `$3` to `$4`: that is asked once, and almost
+/// always so; else when `no_open` says so of a row.
+fn none_open_or(no_open: &str) -> String {
+    format!(
+        "(NOT EXISTS (SELECT 1 FROM outbox_queue o WHERE o.message_id >= $3 AND o.message_id < $4) OR {no_open})"
+    )
+}
+
 /// True when the event of this number (an expression) has no message that is open.
 fn no_open_message(event_seq: &str) -> String {
     format!(
@@ -296,22 +312,24 @@ fn no_body(event_seq: &str) -> String {
     format!("NOT EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.event_seq = {event_seq})")
 }
 
-/// True when the event of this number has no message that is open or was finished after `since`.
+/// True when no message of the event of this number was finished after `since`.
 fn no_message_since(event_seq: &str, since: &str) -> String {
     format!(
-        "{} AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= {event_seq} * 1024
-             AND f.message_id < ({event_seq} + 1) * 1024 AND f.finished_at_ms >= {since})",
-        no_open_message(event_seq)
+        "NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= {event_seq} * 1024
+             AND f.message_id < ({event_seq} + 1) * 1024 AND f.finished_at_ms >= {since})"
     )
 }
 
 /// True when an event that is old enough goes with the round, by its table and the values of the cuts of bodies and
 /// messages. It is for counting before anything is deleted.
 fn event_goes(e: &str, bodies: &str, messages: &str) -> String {
+    let event_seq = format!("{e}.event_seq");
     format!(
-        "{e}.state NOT IN {WAITING} AND {} AND (COALESCE({e}.processed_at_ms, {e}.received_at_ms) < {bodies} OR {})",
-        no_message_since(&format!("{e}.event_seq"), messages),
-        no_body(&format!("{e}.event_seq"))
+        "{e}.state NOT IN {WAITING} AND {} AND {}
+             AND (COALESCE({e}.processed_at_ms, {e}.received_at_ms) < {bodies} OR {})",
+        no_open_message(&event_seq),
+        no_message_since(&event_seq, messages),
+        no_body(&event_seq)
     )
 }
 
@@ -322,14 +340,12 @@ fn body_goes(event_seq: &str) -> String {
              AND e.state IN {WAITING})
          AND NOT EXISTS (SELECT 1 FROM webhook_payloads p
              JOIN processed_webhook_events e ON e.event_seq = p.event_seq WHERE p.event_seq = {event_seq}
-             AND (e.state IN {WAITING} OR COALESCE(e.processed_at_ms, e.received_at_ms) >= $3
+             AND (e.state IN {WAITING} OR COALESCE(e.processed_at_ms, e.received_at_ms) >= $5
                   OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= p.event_seq * 1024
-                      AND f.message_id < (p.event_seq + 1) * 1024 AND f.finished_at_ms >= $3)))"
+                      AND f.message_id < (p.event_seq + 1) * 1024 AND f.finished_at_ms >= $5)))"
     )
 }
 
-const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
-    WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
 const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
 /// Up to this event number, an event without messages may have had messages that were pruned.
 const PRUNED_TO: &str = "/* prune_delete */ UPDATE retention_lease
@@ -340,10 +356,10 @@ const OPERATION_ROWS: &str = "/* prune_delete */ DELETE FROM operation_rows WHER
     AND EXISTS (SELECT 1 FROM operations o WHERE o.operation_id = $1 AND o.finished_at_ms < $2)";
 
 /// What holds for the rows of one kind that are counted, and for those that go.
-struct Statements {
+pub(super) struct Statements {
     kind: PrunedKind,
-    /// What holds for both. By number `$1` are the numbers and `$2` is what is older; by two texts `$1` is the first,
-    /// `$2` many of the second, `$3` what is older.
+    /// What holds for both. By number `$1` are the numbers, `$2` is what is older, and `$3` to `$4` are all messages of
+    /// their events; by two texts `$1` is the first, `$2` many of the second, `$3` what is older.
     common: String,
     /// What holds besides for those that are counted, and for those that go.
     counted: String,
@@ -372,20 +388,19 @@ impl Statements {
 
     /// Who counts also says before when bodies and messages go, by the last two values.
     fn count(&self) -> String {
-        let (bodies, messages) = if self.kind.is_numbered() { ("$3", "$4") } else { ("$4", "$5") };
+        let given = if self.kind.is_numbered() { &["$2", "$3", "$4", "$5", "$6"][..] } else { &["$4", "$5"] };
+        let given: Vec<String> =
+            given.iter().map(|value| format!("CAST({value} AS BIGINT) IS NOT NULL AND ")).collect();
+        let given = given.concat();
         let Self { kind, common, counted, .. } = self;
-        format!(
-            "/* prune_count */ SELECT COUNT(*) AS n FROM {} WHERE CAST({bodies} AS BIGINT) IS NOT NULL
-             AND CAST({messages} AS BIGINT) IS NOT NULL AND {common}{counted}",
-            kind.table()
-        )
+        format!("/* prune_count */ SELECT COUNT(*) AS n FROM {} WHERE {given}{common}{counted}", kind.table())
     }
 
-    fn delete(&self) -> String {
+    pub(super) fn delete(&self) -> String {
         format!("/* prune_delete */ DELETE FROM {} WHERE {}{}", self.kind.table(), self.common, self.gone)
     }
 
-    fn of(kind: PrunedKind) -> Self {
+    pub(super) fn of(kind: PrunedKind) -> Self {
         let Some(texts) = kind.texts() else { return Self::of_numbers(kind) };
         let (all, table) = (Self::by_texts(kind, texts), kind.table());
         match kind {
@@ -422,45 +437,44 @@ impl Statements {
                 let common = format!(
                     "event_seq = ANY($1) AND EXISTS (SELECT 1 FROM processed_webhook_events e
                          WHERE e.event_seq = webhook_payloads.event_seq AND e.state NOT IN {WAITING}
-                         AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND {}",
+                         AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND {} AND {}",
+                    none_open_or(&no_open_message("webhook_payloads.event_seq")),
                     no_message_since("webhook_payloads.event_seq", "$2")
                 );
-                let gone = " RETURNING event_seq AS id".to_owned();
-                Self { gone, ..Self::by_number(kind, common) }
+                Self::by_number(kind, common)
             }
             PrunedKind::Contents => {
-                let common = format!(
-                    "message_id = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND {}",
-                    no_open_message("(outbox_contents.message_id / 1024)")
-                );
+                let no_open = no_open_message("(outbox_contents.message_id / 1024)");
+                let common = format!("message_id = ANY($1) AND {}", none_open_or(&no_open));
                 let event_seq = "outbox_contents.message_id / 1024";
                 let (counted, gone) = (body_goes(event_seq), format!(" AND {}", no_body(event_seq)));
                 Self { counted, gone, ..Self::by_number(kind, common) }
             }
-            PrunedKind::Attempts => Self::by_number(
-                kind,
-                "message_id = ANY($1) AND finished_at_ms < $2
-                     AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)",
-            ),
+            PrunedKind::Attempts => {
+                let no_open = "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)";
+                let common =
+                    format!("message_id = ANY($1) AND finished_at_ms < $2 AND {}", none_open_or(no_open));
+                Self::by_number(kind, common)
+            }
             PrunedKind::Messages => {
                 let event_seq = "outbox_finished.message_id / 1024";
-                let no_open = no_open_message(&format!("({event_seq})"));
+                let no_open = none_open_or(&no_open_message(&format!("({event_seq})")));
                 Self {
                     counted: format!(" AND {no_open}{}", body_goes(event_seq)),
                     // While the body is there, the event may be run again, and then its messages are numbered after
                     // those that are there.
-                    gone: format!(" AND {} RETURNING message_id AS id", no_body(event_seq)),
+                    gone: format!(" AND {}", no_body(event_seq)),
                     ..Self::by_number(kind, "message_id = ANY($1) AND finished_at_ms < $2")
                 }
             }
             PrunedKind::Ids => {
                 let (table, event_seq) = ("processed_webhook_events", "processed_webhook_events.event_seq");
                 let common = format!(
-                    "event_seq = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND state NOT IN {WAITING} AND {}",
-                    no_open_message(event_seq)
+                    "event_seq = ANY($1) AND state NOT IN {WAITING} AND {}",
+                    none_open_or(&no_open_message(event_seq))
                 );
                 Self {
-                    counted: format!(" AND {}", event_goes(table, "$3", "$4")),
+                    counted: format!(" AND {}", event_goes(table, "$5", "$6")),
                     gone: format!(
                         " AND {} AND NOT EXISTS (SELECT 1 FROM outbox_finished f
                              WHERE f.message_id >= {event_seq} * 1024 AND f.message_id < ({event_seq} + 1) * 1024)",
@@ -477,12 +491,28 @@ impl Statements {
 
 impl OldRows {
     /// Their numbers, each once.
-    fn numbers(&self) -> Vec<i64> {
+    pub(super) fn numbers(&self) -> Vec<i64> {
         self.old.iter().map(|one| one.key.number).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// The first number that a message of one of their events may have, and the first one behind all of these.
+    pub(super) fn messages(&self, kind: PrunedKind) -> [i64; 2] {
+        let event_of = |number: i64| {
+            if kind.is_of_messages() { MessageId::from_column(number).event_seq() } else { number }
+        };
+        let numbers = || self.old.iter().map(|one| event_of(one.key.number));
+        let (first, last) = (numbers().min().unwrap_or_default(), numbers().max().unwrap_or_default());
+        [first.saturating_mul(1_024), last.saturating_add(1).saturating_mul(1_024)]
+    }
+
+    /// The first four values of a statement by number.
+    fn values(&self, kind: PrunedKind) -> [Value; 4] {
+        let [from, to] = self.messages(kind);
+        [self.numbers().into(), self.cut_ms().into(), from.into(), to.into()]
+    }
+
     /// Time before which they may go: the same for all that are found together by number.
-    fn cut_ms(&self) -> UnixMs {
+    pub(super) fn cut_ms(&self) -> UnixMs {
         self.old.iter().map(|one| one.cut_ms).min().unwrap_or_default()
     }
 
@@ -534,19 +564,16 @@ async fn delete_numbers(
     sql: String,
     found: &OldRows,
 ) -> DbResult<u64> {
-    let mut numbers = found.numbers();
     if kind == PrunedKind::Audit {
-        return audit::prune(db, &numbers).await;
+        return audit::prune(db, &found.numbers()).await;
     }
-    if kind == PrunedKind::Bodies && db.is_postgres() {
-        // Rows under a concurrent decision are skipped. A later decision finds that they are deleted.
-        numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
-    }
-    let values = [numbers.into(), found.cut_ms().into()];
-    if !matches!(kind, PrunedKind::Bodies | PrunedKind::Messages) {
-        return db.execute(sql, &values).await;
-    }
-    let gone = ids(&db.fetch(sql, &values).await?)?;
+    let values = found.values(kind);
+    let returned = match kind {
+        PrunedKind::Bodies => "event_seq",
+        PrunedKind::Messages => "message_id",
+        _ => return db.execute(sql, &values).await,
+    };
+    let gone = ids(&db.fetch(format!("{sql} RETURNING {returned} AS id"), &values).await?)?;
     let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
     if let Some(newest) = gone.iter().max() {
         if kind == PrunedKind::Bodies {
