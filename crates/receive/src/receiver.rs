@@ -251,7 +251,7 @@ impl Receiver {
             }
             Ok(answer) => RequestEnd::of(answer.outcome),
             Err(ReceiveError::Verify(rejected)) => {
-                let found = self.looked_into(entry, rejected, arrival).await;
+                let found = Box::pin(self.looked_into(entry, rejected, arrival)).await;
                 if let Some(left_out_n) = self.may_write(Some(entry), found.reason) {
                     info!(provider.name = %name, reason = found.reason, detail = found.detail, client.address = arrival.client(), %request_id, left_out_n, "rejected a request");
                 }
@@ -340,8 +340,10 @@ impl Receiver {
         }
         let verified = match &entry.fetcher {
             None => verified(&self.heavy, entry, request).await?,
+            // Apart: the memory of every request would have room for the calls that some kinds make.
             Some(fetcher) => {
-                verified_and_confirmed(&self.heavy, entry, fetcher, (request, arrival.peer())).await?
+                let request = (request, arrival.peer());
+                Box::pin(verified_and_confirmed(&self.heavy, entry, fetcher, request)).await?
             }
         };
         if let Some(reply) = provider.challenge(&verified) {

@@ -164,7 +164,15 @@ impl<F: FnMut(&str)> Writer<F> {
                         self.text.push(',');
                     }
                     if is_object {
-                        push_text(&mut self.text, &member.name);
+                        match &member.name {
+                            // Unescaped, so it is written as it stood.
+                            Cow::Borrowed(name) => {
+                                self.text.push('"');
+                                self.text.push_str(name);
+                                self.text.push('"');
+                            }
+                            Cow::Owned(name) => push_text(&mut self.text, name),
+                        }
                         self.text.push(':');
                     }
                     self.value(all, &member.value)?;

@@ -37,6 +37,49 @@ pub struct Document<'a> {
     inner: Vec<(&'a str, &'a str)>,
 }
 
+/// Follows several pointers into one text: the object further inside that most of a kind's pointers lead into is scanned
+/// once for all of them.
+pub struct Finder<'d, 'a> {
+    document: &'d Document<'a>,
+    opened: Option<OpenedObject<'a>>,
+}
+
+impl<'a> Finder<'_, 'a> {
+    /// Finds as [`Document::find`] does.
+    pub fn find(&mut self, pointer: &str) -> PointerTarget<'a> {
+        let opened = &mut self.opened;
+        self.document.followed(pointer, |raw, step| {
+            if !opened.as_ref().is_some_and(|it| std::ptr::eq(it.whole, raw)) {
+                *opened = OpenedObject::of(raw);
+            }
+            match opened {
+                Some(it) => {
+                    only(it.members.iter().filter(|(name, _)| *name == step)).map(|(_, value)| *value)
+                }
+                None => child(raw, step),
+            }
+        })
+    }
+}
+
+/// An object with few members, whose names are as they are written.
+struct OpenedObject<'a> {
+    whole: &'a str,
+    members: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> OpenedObject<'a> {
+    /// `None` when it is not such an object.
+    fn of(whole: &'a str) -> Option<Self> {
+        let mut members = Vec::with_capacity(USUAL_N);
+        Scan::new(whole).members(|scan, name| {
+            members.push((name.raw, scan.value()?));
+            (members.len() <= INNER_N_MAX && !name.is_escaped).then_some(())
+        })?;
+        Some(Self { whole, members })
+    }
+}
+
 /// A member of the outermost object.
 struct Member<'a> {
     name: Cow<'a, str>,
@@ -87,6 +130,20 @@ impl<'a> Document<'a> {
 
     /// Finds what `pointer` (RFC 6901) names.
     pub fn find(&self, pointer: &str) -> PointerTarget<'a> {
+        self.followed(pointer, child)
+    }
+
+    /// For pointers that lead into the same object.
+    pub fn finder(&self) -> Finder<'_, 'a> {
+        Finder { document: self, opened: None }
+    }
+
+    /// Follows `pointer`; `child` takes the steps behind the second one.
+    fn followed(
+        &self,
+        pointer: &str,
+        mut child: impl FnMut(&'a str, &str) -> Named<&'a str>,
+    ) -> PointerTarget<'a> {
         let mut tokens = pointer.split('/').skip(1).map(unescaped);
         let Some(first) = tokens.next() else { return PointerTarget::One(self.whole.as_bytes()) };
         let mut step = if self.whole.starts_with('{') {
@@ -325,6 +382,26 @@ mod tests {
         check(r#"{"id":"\ud800"}"#, "/id", Err("/id is not valid text"));
         check("nonsense", "/id", Err("the body is not JSON"));
         check(&format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)), "/id", Err("/id is missing"));
+    }
+
+    #[test]
+    fn pointers_into_one_object_find_what_each_finds_alone() {
+        let many: Vec<String> = (0..2 * INNER_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
+        let json = format!(
+            r#"{{"a":{{"b":{{"x":1,"y":2,"y":3,"z":{{"x":4}}}},"c":{{"\u0078":5,"w":6}},"d":{{{}}},"e":[7,{{"x":8}}],"f":9}}}}"#,
+            many.join(",")
+        );
+        let document = Document::parse(json.as_bytes()).expect("JSON");
+        let pointers = "/a/b/x /a/b/y /a/b/v /a/b/z/x /a/b/x /a/c/x /a/c/w /a/b/x /a/d/m100 /a/d/v /a/e/0 /a/e/1/x \
+            /a/e/2 /a/f/x /a/b/z/x/y /a/b/x";
+        let pointers: Vec<&str> = pointers.split(' ').collect();
+        let mut finder = document.finder();
+        for pointer in &pointers {
+            assert_eq!(finder.find(pointer), find(json.as_bytes(), pointer), "{pointer}");
+        }
+        let found = pointers.iter().map(|pointer| text(&finder.find(pointer), pointer).unwrap_or_default());
+        assert_eq!(found.collect::<Vec<_>>().join(","), "1,,,4,1,5,6,1,100,,7,8,,,,1");
+        assert_eq!(finder.find("/a/b/y"), PointerTarget::Doubled);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod tests;
 
 pub use by_value::{Rewrite, rewritten};
 pub use document::{
-    Document, PointerTarget, elements, find, first_elements, is_rendering, members, text, text_of,
+    Document, Finder, PointerTarget, elements, find, first_elements, is_rendering, members, text, text_of,
 };
 pub use redact::RedactedPaths;
 pub use scan::{has_wide_integer, push_text};

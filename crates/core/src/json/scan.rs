@@ -38,7 +38,7 @@ pub(super) fn unescaped(token: &str) -> Cow<'_, str> {
 
 /// Writes `text` behind `out` as JSON has it, with its quotes.
 pub fn push_text(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+    if plain_n(text.as_bytes()) < text.len() {
         out.push_str(&serde_json::Value::from(text).to_string());
         return;
     }
@@ -284,15 +284,22 @@ fn closing(open: u8) -> u8 {
 
 /// A word with the number 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
+/// Words of a text that are looked at one by one: names and ids are short.
+const SHORT_WORDS_N: usize = 4;
 
 /// Number of bytes from here on that belong to a text: up to a quote, an escape, or what no text may hold.
 fn plain_n(rest: &[u8]) -> usize {
     let (words, _) = rest.as_chunks::<8>();
-    let (blocks, _) = words.as_chunks::<4>();
     // Several words at a time and nothing decided between them, for long texts.
     let is_plain = |[a, b, c, d]: &&[[u8; 8]; 4]| (others(*a) | others(*b) | others(*c) | others(*d)) == 0;
-    let mut n = blocks.iter().take_while(is_plain).count() * 4;
-    while let Some(word) = words.get(n) {
+    let mut n = 0;
+    while let Some(mut word) = words.get(n) {
+        if n == SHORT_WORDS_N {
+            let (blocks, _) = words.get(n..).unwrap_or_default().as_chunks::<4>();
+            n += blocks.iter().take_while(is_plain).count() * 4;
+            let Some(next) = words.get(n) else { break };
+            word = next;
+        }
         match others(*word) {
             0 => n += 1,
             others => return n * 8 + others.trailing_zeros() as usize / 8,
@@ -324,6 +331,18 @@ mod tests {
             let mut out = String::from("[");
             push_text(&mut out, text);
             assert_eq!(out, format!("[{}", serde_json::Value::from(text)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_ends_at_its_first_special_byte_however_long_it_is() {
+        for n in 0..100 {
+            for special in ['"', '\\', '\n', '\u{1f}'] {
+                let text = format!("{}{special}{}", "é".repeat(n / 2) + &"x".repeat(n % 2), "y".repeat(n));
+                let want = text.find(special).expect("it has one");
+                assert_eq!(plain_n(text.as_bytes()), want, "{text:?}");
+            }
+            assert_eq!(plain_n("x".repeat(n).as_bytes()), n);
         }
     }
 

@@ -187,7 +187,7 @@ impl Admitter {
         let place =
             WaitingPlace::take(entry, self.share_n.load(Ordering::Relaxed)).ok_or(AdmitError::Saturated)?;
         if events.iter().any(|event| event.window_ms.is_some()) {
-            let numbered = self.context.store.signals_number(&mut events);
+            let numbered = Box::pin(self.context.store.signals_number(&mut events));
             let numbered = tokio::time::timeout(patience, numbered).await;
             numbered
                 .map_err(|_| AdmitError::Unavailable("no answer about a signal in time".to_owned()))?
