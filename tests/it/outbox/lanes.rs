@@ -80,19 +80,20 @@ async fn what_was_taken_in_a_lane_is_given_back_when_the_answer_is_lost() {
     let through = Database::at(url.to_string());
     let fixture = Fixture { stub: direct.stub.clone(), ..Fixture::new(&through).await };
     let mut ids = Vec::new();
-    for n in 0..3 {
+    for n in 0..4 {
         ids.push(add(&fixture, "a", n).await);
     }
-    fixture.stub.next(&[Mode::WhenReleased]);
+    // The first makes the session know the statement.
+    fixture.stub.next(&[Mode::Status(200), Mode::WhenReleased]);
     let outbox = fixture.outbox_polling(fixture.config(UnknownPolicy::Hold), HOUR_MS.unsigned_abs());
     let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    direct.until_called(&direct.key(&ids[0], "billing")).await;
+    direct.until_called(&direct.key(&ids[1], "billing")).await;
     proxy.is(ProxyMode::LoseAnswer);
     fixture.stub.release();
-    let taken = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'leased' AND lane_seq = 2";
-    until("the second is taken with the settlement", Duration::from_secs(20), String::new, async || {
+    let taken = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'leased' AND lane_seq = 3";
+    until("the third is taken with the settlement", Duration::from_secs(20), String::new, async || {
         database.count(taken).await > 0
     })
     .await;

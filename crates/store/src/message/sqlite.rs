@@ -266,12 +266,15 @@ pub(super) fn settle_next(
     Ok((written.into_iter().map(Some).collect(), next, is_more))
 }
 
+/// A lane whose next message is due, and the place of that in it.
+type TurnedLane = (Lane, i64);
+
 /// Writes settlements. The lanes whose next message is due now, with its place.
 fn settle(
     db: &Connection,
     settlements: &[Settlement],
     key_id: Option<&str>,
-) -> DbResult<(Vec<bool>, Vec<(Lane, i64)>)> {
+) -> DbResult<(Vec<bool>, Vec<TurnedLane>)> {
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {
         let ended = if one.to == SettleTo::Done { finish(db, one)? } else { put_back(db, one)? };
