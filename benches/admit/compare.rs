@@ -35,7 +35,7 @@ impl Figures {
 /// A ratio that the comparison is about: its name, and which figure of whom over which of whom.
 type Ratio = (&'static str, Contestant, Contestant, fn(Figures, Figures) -> f64);
 
-const RATIOS: [Ratio; 12] = [
+const RATIOS: [Ratio; 14] = [
     ("events, Hooklatch / by hand (c/a)", Contestant::Hooklatch, Contestant::HandWritten, |c, a| {
         c.per_second / a.per_second
     }),
@@ -56,6 +56,12 @@ const RATIOS: [Ratio; 12] = [
     }),
     ("CPU, content keys / sender keys (d/c)", Contestant::ContentKeys, Contestant::Hooklatch, |d, c| {
         d.cpu_us / c.cpu_us
+    }),
+    ("events, in lanes / without (j/c)", Contestant::InLanes, Contestant::Hooklatch, |j, c| {
+        j.per_second / c.per_second
+    }),
+    ("CPU for an event, in lanes / without (j/c)", Contestant::InLanes, Contestant::Hooklatch, |j, c| {
+        j.cpu_us / c.cpu_us
     }),
     ("events, Hooklatch / FastAPI (c/e)", Contestant::Hooklatch, Contestant::FastApi, |c, e| {
         c.per_second / e.per_second

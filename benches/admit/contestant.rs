@@ -23,6 +23,8 @@ pub(crate) enum Contestant {
     Hooklatch,
     /// As `Hooklatch`, of a kind that goes by the content instead of the sender's id.
     ContentKeys,
+    /// As `Hooklatch`, its messages in one of fifty lanes.
+    InLanes,
     /// As `Hooklatch`, telling spans to a collector that is not there.
     TracedGone,
     /// As `Hooklatch`, telling spans to a collector that never answers.
@@ -49,6 +51,7 @@ impl Contestant {
             Self::VerifyOnly => "(b) Hooklatch, verification alone",
             Self::Hooklatch => "(c) Hooklatch, admitted",
             Self::ContentKeys => "(d) the same, content keys",
+            Self::InLanes => "(j) (c), in fifty lanes",
             Self::TracedGone => "(g) (c), traced, collector gone",
             Self::TracedStalled => "(h) (c), traced, collector stalls",
             Self::TracedTaken => "(i) (c), traced, collector takes",
@@ -154,6 +157,7 @@ impl Contestant {
             Self::VerifyOnly
             | Self::Hooklatch
             | Self::ContentKeys
+            | Self::InLanes
             | Self::TracedGone
             | Self::TracedStalled
             | Self::TracedTaken => {
@@ -161,7 +165,11 @@ impl Contestant {
                 let secrets = format!(
                     "secrets = [\"{SECRET}\"]\n[providers.slack]\nsecrets = [\"{SECRET}\"]\n{more}{kinds}"
                 );
-                let config = scratch.config(url, "stripe", &secrets).unwrap();
+                let mut config = scratch.config(url, "stripe", &secrets).unwrap();
+                if self == Self::InLanes {
+                    let lane = "to = \"silent\", lane = \"payload.data.object.customer\"";
+                    config = config.replacen("to = \"silent\"", lane, 1);
+                }
                 let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
                 command.args(["serve", "--config"]).arg(scratch.write_config(&config).unwrap());
                 command
@@ -180,10 +188,12 @@ fn content_kind(folder: &Path) -> &'static str {
     let spec = include_str!("../../providers/stripe/provider.toml");
     let spec = spec.replacen("\nkind =", "\nreplaces_builtin = true\nkind =", 1);
     let (before, identity) = spec.split_once("is = \"sender\"").unwrap();
-    let identity = identity.replacen("id = [{ json = \"/id\" }]", "", 1);
+    // What follows the id is about other contents of one id.
+    let (_, rest) = identity.split_once("\n[event_types]").unwrap();
+    let spec = format!("{before}is = \"content\"\nsigned = true\n\n[event_types]{rest}");
     let kind = folder.join("kinds/stripe");
     std::fs::create_dir_all(&kind).unwrap();
-    std::fs::write(kind.join("provider.toml"), format!("{before}is = \"content\"{identity}")).unwrap();
+    std::fs::write(kind.join("provider.toml"), spec).unwrap();
     "[kinds]\nfolder = \"kinds\"\n"
 }
 

@@ -9,6 +9,7 @@
 //!   scripts/bench --quick                 a look
 //!   scripts/bench compare                 (a), (e), (f) and (c) on PostgreSQL
 //!   scripts/bench traced                  (c) with tracing off, and on with a collector gone, stalled, taking
+//!   scripts/bench lanes                   (c) with its messages in fifty lanes, and without
 //!   scripts/bench remembered              CPU with 5 and 10 million ids remembered, against none
 //!   scripts/bench pruning                 p99 while as much is pruned as arrives; events pruned a second; also with
 //!                                         --round-trip-ms 2, --commit-ms 12
@@ -47,6 +48,7 @@ fn main() {
             match plan.what.as_str() {
                 "remembered" => remembered::measure(db, &mut plan).await,
                 "pruning" => pruning::measure(db, &mut plan).await,
+                "lanes" => in_lanes(db, &mut plan).await,
                 "traced" => against_traced(db, &mut plan).await,
                 "compare" => against_others(db, &mut plan).await,
                 _ => against_hand_written(db, &mut plan).await,
@@ -68,6 +70,12 @@ async fn against_traced(db: Db, plan: &mut Plan) {
     use Contestant::{Hooklatch, TracedGone, TracedStalled, TracedTaken};
     for connections_n in plan.connections.clone().unwrap_or_else(|| vec![64]) {
         compare::compare(db, connections_n, &[Hooklatch, TracedGone, TracedStalled, TracedTaken], plan).await;
+    }
+}
+
+async fn in_lanes(db: Db, plan: &mut Plan) {
+    for connections_n in plan.connections.clone().unwrap_or_else(|| vec![1, 64]) {
+        compare::compare(db, connections_n, &[Contestant::Hooklatch, Contestant::InLanes], plan).await;
     }
 }
 

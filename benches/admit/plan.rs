@@ -47,7 +47,7 @@ impl Plan {
             }
         };
         let (rounds_n, window_ms) = if has("--quick") { (2, 1_000) } else { (5, 3_000) };
-        let words = ["admit", "compare", "traced", "remembered", "pruning"];
+        let words = ["admit", "compare", "traced", "remembered", "pruning", "lanes"];
         Self {
             what: words.iter().find(|word| has(word)).unwrap_or(&"admit").to_string(),
             rounds_n: after("--rounds").map_or(rounds_n, |n| n.parse().unwrap()),

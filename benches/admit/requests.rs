@@ -41,13 +41,13 @@ impl Maker for Requests {
     fn make(&mut self, now_s: i64, request: &mut Vec<u8>) -> Result<(), String> {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // 63 bits, as the ids that `remembered.rs` writes: new ones fall anywhere between them.
-        let (id, padding) = (self.seed >> 1, &self.padding);
+        let (id, padding, customer) = (self.seed >> 1, &self.padding, (self.seed >> 7) % 50);
         self.text.clear();
         let (path, signed_before) = match self.body {
             Body::Event => {
                 write!(
                     self.text,
-                    r#"{{"id":"evt_1P{id:019}","object":"event","api_version":"2025-09-30.clover","created":{now_s},"type":"invoice.paid","livemode":true,"pending_webhooks":1,"data":{{"object":{{"id":"in_{id:019}","object":"invoice","amount_paid":1999,"currency":"eur","description":"{padding}"}}}},"request":{{"id":null,"idempotency_key":null}}}}"#
+                    r#"{{"id":"evt_1P{id:019}","object":"event","api_version":"2025-09-30.clover","created":{now_s},"type":"invoice.paid","livemode":true,"pending_webhooks":1,"data":{{"object":{{"id":"in_{id:019}","object":"invoice","customer":"cus_{customer:04}","amount_paid":1999,"currency":"eur","description":"{padding}"}}}},"request":{{"id":null,"idempotency_key":null}}}}"#
                 )
                 .unwrap();
                 ("stripe", format!("{now_s}."))

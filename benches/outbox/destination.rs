@@ -27,7 +27,13 @@ pub(super) async fn start() -> (String, Arc<AtomicUsize>) {
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         "{}"
     };
+    async fn after_20_ms(State(calls_n): State<Arc<AtomicUsize>>, _body: Bytes) -> &'static str {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        calls_n.fetch_add(1, Ordering::Relaxed);
+        "{}"
+    }
     let router = Router::new()
+        .route("/calls/20ms", axum::routing::post(after_20_ms))
         .route("/calls/slow", axum::routing::post(slow))
         .fallback(call)
         .with_state(Arc::clone(&calls_n));

@@ -5,6 +5,7 @@
 //!   scripts/bench outbox                  both databases, 5 rounds
 //!   scripts/bench outbox fair             eight good destinations, alone and beside a dead and a slow one
 //!   scripts/bench outbox history          cost of a message after 10 k, 1 M, 5 M others
+//!   scripts/bench outbox lanes            one lane against calls made one after the other
 //!   scripts/bench outbox peers            against another engine (`scripts/peers` installs it)
 //!   cargo bench --bench outbox -- --db sqlite --rounds 3
 #![expect(
@@ -67,6 +68,8 @@ fn main() {
                 history::measure(&url, &calls_n, server, rounds_n).await;
             } else if has("peers") {
                 against_peers(&url, &calls_n, server, rounds_n).await;
+            } else if has("lanes") {
+                in_one_lane(&url, &calls_n, server, rounds_n).await;
             } else if has("fair") {
                 beside_bad_ones(&url, &calls_n, server, rounds_n).await;
             } else {
@@ -125,6 +128,38 @@ async fn against_peers(url: &str, calls_n: &AtomicUsize, server: Option<&str>, r
             ratios.push(through / peer);
         }
         println!("PostgreSQL: outbox / {name} {}", Spread::of(ratios.into_iter()));
+    }
+}
+
+/// One lane, whose messages go one after the other: against direct calls, and against what a call and a commit take.
+async fn in_one_lane(url: &str, calls_n: &AtomicUsize, server: Option<&str>, rounds_n: usize) {
+    for (to, url, messages_n) in
+        [("at once", url.to_owned(), 2_000), ("after 20 ms", format!("{url}/20ms"), 150)]
+    {
+        let (mut of_direct, mut of_bound) = (Vec::new(), Vec::new());
+        for _ in 0..rounds_n {
+            let started = Instant::now();
+            call_directly(Client::Hyper, &url, messages_n, 1).await;
+            let direct = per_second(messages_n, started.elapsed());
+            let mut tables = Tables::new(server).await;
+            tables.fill(&["far"], messages_n as u64, Written::Laned).await;
+            let config = config(&url, CONCURRENCY_N);
+            let to = BTreeMap::from([(Name::parse("far").unwrap(), config)]);
+            let lane = per_second(messages_n, drain(&tables, to, calls_n, messages_n, None).await);
+            let commit_s = tables.commit_s().await;
+            tables.close().await;
+            println!(
+                "one after the other {direct:.0}/s, in a lane {lane:.0}/s, a commit {:.2} ms",
+                commit_s * 1e3
+            );
+            of_direct.push(lane / direct);
+            of_bound.push(lane * (1.0 / direct + commit_s));
+        }
+        let (of_direct, of_bound) = (Spread::of(of_direct.into_iter()), Spread::of(of_bound.into_iter()));
+        println!(
+            "{}, answered {to}: lane / one after the other {of_direct}, lane / (call and commit) {of_bound}",
+            title(server)
+        );
     }
 }
 

@@ -1,5 +1,7 @@
 //! A database of its own for one measurement, and messages as admission would have left them there, written by SQL.
 
+use std::time::Instant;
+
 use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
@@ -14,6 +16,8 @@ pub(super) enum Written {
     Ready,
     /// Born leased, by the node called `bench`: what admission does for messages that it hands over.
     Leased,
+    /// In one lane, the first of them due.
+    Laned,
     /// Done long ago: history.
     Finished,
 }
@@ -91,6 +95,11 @@ impl Tables {
                  SELECT n * 1024, n % 1024, '{destination}', 'leased', {far_ms}, {now_ms}, 1, 'bench', {now_ms}, {now_ms},
                      {far_ms} FROM {series}"
             ),
+            Written::Laned => format!(
+                "INSERT INTO outbox_queue (message_id, shard, destination, state, visible_at_ms, created_at_ms, lane, lane_seq)
+                 SELECT n * 1024, n % 1024, '{destination}', CASE WHEN n = {from} THEN 'ready' ELSE 'waiting' END, 1, 1,
+                     'hot-{from}', n - {from} + 1 FROM {series}"
+            ),
             Written::Finished => format!(
                 "INSERT INTO outbox_finished (message_id, shard, generation, destination, state, attempts_n, http_status,
                      created_at_ms, first_sent_at_ms, finished_at_ms)
@@ -108,6 +117,11 @@ impl Tables {
                  SELECT n, n % 1024, '{{\"content-type\":\"application/json\"}}', {body} FROM {series}"
             ),
             message,
+            format!(
+                "INSERT INTO outbox_lanes (destination, lane, head_seq, tail_seq, used_at_ms)
+                 SELECT '{destination}', 'hot-{from}', 1, {to} - {from} + 1, 1 WHERE {}",
+                written == Written::Laned
+            ),
         ]
     }
 
@@ -131,6 +145,32 @@ impl Tables {
         }
         let mut db = SqliteConnection::connect(&self.url).await.unwrap();
         sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap()
+    }
+
+    /// Time that one commit of one small row takes, the median of many. Seconds.
+    pub(super) async fn commit_s(&self) -> f64 {
+        const N: usize = 201;
+        let sql = "UPDATE outbox_lanes SET used_at_ms = used_at_ms + 1";
+        let mut took = Vec::with_capacity(N);
+        if self.database.is_some() {
+            let mut db = PgConnection::connect(&self.url).await.unwrap();
+            for _ in 0..N {
+                let started = Instant::now();
+                sqlx::query(sql).execute(&mut db).await.unwrap();
+                took.push(started.elapsed().as_secs_f64());
+            }
+        } else {
+            let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+            sqlx::raw_sql("PRAGMA synchronous = FULL").execute(&mut db).await.unwrap();
+            for _ in 0..N {
+                let started = Instant::now();
+                sqlx::query(sql).execute(&mut db).await.unwrap();
+                took.push(started.elapsed().as_secs_f64());
+            }
+            db.close().await.unwrap();
+        }
+        took.sort_by(f64::total_cmp);
+        took[N / 2]
     }
 
     pub(super) async fn close(self) {

@@ -168,6 +168,7 @@ impl Outbox {
             freed: Notify::new(),
             due: DueTimes::default(),
             looks_n: AtomicU64::new(0),
+            lost: Mutex::default(),
             under_way: Arc::default(),
             is_well: Arc::new(AtomicBool::new(true)),
             tasks: Mutex::default(),

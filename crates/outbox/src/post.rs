@@ -160,6 +160,14 @@ impl Post {
         self.destination.gate.allowed_n(self.destination.gate.slots_n().saturating_sub(taken_n), ticks_ms)
     }
 
+    /// True when more may be taken without a look: a slot is free, nothing older waits, and no rate or breaker counts.
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_drained.load(Ordering::Relaxed)
+            && self.destination.gate.is_wide_open()
+            && self.taken_n() < self.destination.gate.slots_n()
+            && self.free_bytes_n() > 0
+    }
+
     /// Returns how many bytes of bodies the slots may hold beside those that are in them.
     pub(crate) fn free_bytes_n(&self) -> u64 {
         BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed))
@@ -239,6 +247,24 @@ mod tests {
         assert_eq!(post.free_n(0), 0, "the first of a look may be larger than there is room");
         drop((large, larger));
         assert_eq!((post.free_n(0), post.bytes_n.load(Ordering::Relaxed)), (1_000, 0));
+    }
+
+    #[test]
+    fn there_is_room_without_a_look_only_while_a_slot_is_free_and_nothing_older_waits() {
+        let config = DestinationConfig { concurrency_n: 2, ..config(UnknownPolicy::Hold) };
+        let name = Name::parse("far").unwrap();
+        let post = Arc::new(Post::new(Destination::new(name, config, 30_000).unwrap()));
+        assert!(!post.has_room(), "nobody has looked yet");
+        post.is_drained.store(true, Ordering::Relaxed);
+        let first = post.take();
+        assert!(post.has_room());
+        let second = post.take();
+        assert!(!post.has_room(), "others may wait for a slot");
+        drop(first);
+        assert!(post.has_room());
+        post.is_drained.store(false, Ordering::Relaxed);
+        assert!(!post.has_room());
+        drop(second);
     }
 
     fn leased(id: i64) -> LeasedMessage {

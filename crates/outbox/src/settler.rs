@@ -15,6 +15,7 @@
 //! without its texts. A lease that ends meanwhile may be claimed again, also while a batch waits for such a lock: then
 //! the unwritten result answers that claim (`Settler::unwritten_result`), and no second call is made.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -33,7 +34,7 @@ use crate::post::MessageSlot;
 use crate::state::OutboxState;
 use crate::timing::{PAUSE_MS, pause, wait};
 use hooklatch_core::types::MessageId;
-use hooklatch_store::{Settlement, Store, StoreError};
+use hooklatch_store::{NextWant, Settlement, Store, StoreError};
 
 /// The result of a call, and the slot that is taken until it is written.
 pub(crate) struct Waiting {
@@ -143,6 +144,19 @@ pub(crate) struct Writer {
     turns_of_locked: Arc<Semaphore>,
 }
 
+/// A batch that is written.
+#[derive(Default)]
+struct Written {
+    /// For each, true when the next message of its lane was taken or is looked for; empty where none is.
+    is_next_known: Vec<bool>,
+}
+
+impl Written {
+    fn knows_next(&self, n: usize) -> bool {
+        self.is_next_known.get(n).copied().unwrap_or_default()
+    }
+}
+
 /// What there is besides a batch that is being written.
 #[derive(Default)]
 struct Backlog {
@@ -190,11 +204,11 @@ impl Writer {
                 settlements.push(settlement);
                 rest.push((slot, noted));
             }
-            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut backlog).await;
-            for (settlement, (slot, noted)) in settlements.drain(..).zip(rest.drain(..)) {
-                if is_done {
+            let written = self.write_noting(&settlements, &mut rest, &mut waiting, &mut backlog).await;
+            for (n, (settlement, (slot, noted))) in settlements.drain(..).zip(rest.drain(..)).enumerate() {
+                if let Some(written) = &written {
                     drop(noted);
-                    self.shared.settled(&settlement, slot);
+                    self.shared.settled(&settlement, slot, written.knows_next(n));
                 } else {
                     // Whichever it was, it must not take the others with it, nor block the later ones.
                     self.begin_apart(Waiting { settlement, slot, noted }, &mut backlog);
@@ -220,7 +234,7 @@ impl Writer {
         rest: &mut [(MessageSlot, Option<NotedResult>)],
         waiting: &mut mpsc::UnboundedReceiver<Waiting>,
         backlog: &mut Backlog,
-    ) -> bool {
+    ) -> Option<Written> {
         let unwritten = &self.shared.settler.unwritten;
         let mut together = pin!(AssertUnwindSafe(self.write_together(batch)).catch_unwind());
         let mut written = timeout(NOTED_AFTER, &mut together).await.ok();
@@ -233,7 +247,7 @@ impl Writer {
             if let Some(written) = written {
                 return written.unwrap_or_else(|_| {
                     self.shared.panicked("settler");
-                    false
+                    None
                 });
             }
             tokio::select! {
@@ -250,17 +264,26 @@ impl Writer {
         }
     }
 
-    /// All in one transaction, for as long as the database is away; `false` when something about one of them is in the
+    /// All in one transaction, for as long as the database is away; `None` when something about one of them is in the
     /// way: then it is unknown of which.
-    async fn write_together(&self, batch: &[Settlement]) -> bool {
+    async fn write_together(&self, batch: &[Settlement]) -> Option<Written> {
         let (mut failures_n, mut behind) = (0, None);
+        let taken = self.write_and_take(batch).await;
+        let (written, left) = match taken {
+            Ok(Some((written, left))) => (written, Cow::Owned(left)),
+            Ok(None) => (Written::default(), Cow::Borrowed(batch)),
+            Err(error) => {
+                failures_n = u32::from(is_away(&error));
+                (Written::default(), Cow::Borrowed(batch))
+            }
+        };
         loop {
-            match write(&self.shared.store, batch, failures_n > 0).await {
-                Ok(()) => return true,
+            match write(&self.shared.store, &left, failures_n > 0).await {
+                Ok(()) => return Some(written),
                 Err(error) if is_away(&error) => {}
                 Err(error) => {
                     warn!(%error, settlements_n = batch.len(), "could not settle together, settling one by one");
-                    return false;
+                    return None;
                 }
             }
             failures_n += 1;
@@ -272,6 +295,33 @@ impl Writer {
             );
             pause(failures_n).await;
         }
+    }
+
+    /// Writes them together with the claims of what is next in their lanes, and starts those calls: they wait for no
+    /// look. Returns what is left to write; `None` where nothing is to be taken, and nothing was written.
+    async fn write_and_take(
+        &self,
+        batch: &[Settlement],
+    ) -> Result<Option<(Written, Vec<Settlement>)>, StoreError> {
+        let wants = self.shared.next_wants(batch);
+        if wants.is_empty() {
+            return Ok(None);
+        }
+        let claims = self.shared.claims();
+        let (now_ms, lease_ms) = (self.shared.clock.steady_ms(), self.shared.lease_ms());
+        let want = NextWant { wants, now_ms, lease_ms, holder: claims.holder.clone() };
+        let settled = self.shared.store.message_settle_next(batch, want).await?;
+        claims.answered();
+        for message in settled.next {
+            self.shared.start_claimed(message);
+        }
+        if settled.is_more {
+            self.shared.wake.notify_one();
+        }
+        let all = || batch.iter().zip(&settled.written);
+        report_fenced(all().filter(|(_, written)| **written == Some(false)).map(|(one, _)| one));
+        let left = all().filter(|(_, written)| written.is_none()).map(|(one, _)| one.clone()).collect();
+        Ok(Some((Written { is_next_known: settled.written.iter().map(Option::is_some).collect() }, left)))
     }
 
     async fn write_apart(self, settlement: Settlement, slot: MessageSlot, noted: NotedResult) {
@@ -287,7 +337,7 @@ impl Writer {
             self.shared.panicked("settler");
         }
         drop(noted);
-        self.shared.settled(&settlement, slot);
+        self.shared.settled(&settlement, slot, false);
         self.shared.freed.notify_one();
     }
 
@@ -374,7 +424,12 @@ fn is_away(error: &StoreError) -> bool {
 pub(crate) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) -> Result<(), StoreError> {
     let written = store.message_settle(batch).await?;
     let fenced = batch.iter().zip(written).filter(|(_, is_written)| !is_written).map(|(one, _)| one);
-    for one in fenced.filter(|_| !was_tried) {
+    report_fenced(fenced.filter(|_| !was_tried));
+    Ok(())
+}
+
+fn report_fenced<'a>(fenced: impl Iterator<Item = &'a Settlement>) {
+    for one in fenced {
         metrics::counter!("hooklatch_fenced_total", "destination" => one.destination.to_string())
             .increment(1);
         warn!(
@@ -384,7 +439,6 @@ pub(crate) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) 
             "settlement was fenced: the lease had ended and another worker holds the message"
         );
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The state that the parts of one node's outbox share, and the calls that its tasks make: each message in its turn,
 //! under a lease that is extended while the call lasts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -42,6 +42,8 @@ pub(crate) struct OutboxState {
     pub(crate) due: DueTimes,
     /// Looks so far: each claims under a name of its own.
     pub(crate) looks_n: AtomicU64,
+    /// Claims whose answer was lost: what they claimed as, and when. By the node's ticks.
+    pub(crate) lost: Mutex<VecDeque<(String, i64)>>,
     /// The messages that this node has under way, and their claims; where our clock gives the database the time.
     pub(crate) under_way: Arc<CallsUnderWay>,
     /// False after a part of the outbox has panicked, until it has done something well.
@@ -56,10 +58,47 @@ pub(crate) struct OutboxState {
     pub(crate) traces: OnceLock<Traces>,
 }
 
+/// Most claims that are looked for, of those whose answer was lost.
+const LOST_N_MAX: usize = 1_000;
+
+/// The claims of one operation. Without an answer, a panic included, they are looked for and given back.
+pub(crate) struct Claims<'a> {
+    shared: &'a OutboxState,
+    pub(crate) holder: String,
+    /// When they began. By the node's ticks.
+    at_ms: i64,
+    is_answered: bool,
+}
+
+impl Claims<'_> {
+    /// The answer has come: what was claimed is known.
+    pub(crate) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let mut lost = locked(&self.shared.lost);
+        lost.push_back((std::mem::take(&mut self.holder), self.at_ms));
+        if lost.len() > LOST_N_MAX {
+            lost.pop_front();
+        }
+    }
+}
+
 impl OutboxState {
     /// A name for the claims of one look, different from those of any other.
     pub(crate) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A name for the claims of one operation, which counts as lost unless its answer comes.
+    pub(crate) fn claims(&self) -> Claims<'_> {
+        Claims { shared: self, holder: self.holder(), at_ms: self.clock.ticks_ms(), is_answered: false }
     }
 
     /// Where spans of attempts are recorded.
@@ -110,16 +149,46 @@ impl OutboxState {
         self.posts.get().values().map(|post| post.taken_n()).sum()
     }
 
-    /// Frees the slot of a message whose result is written, and says what may be due sooner now.
-    pub(crate) fn settled(&self, settlement: &Settlement, slot: MessageSlot) {
+    /// Frees the slot of a message whose result is written, and says what may be due sooner now. `is_next_known`: the
+    /// next message of its lane, if there is one, was taken or is looked for already.
+    pub(crate) fn settled(&self, settlement: &Settlement, slot: MessageSlot, is_next_known: bool) {
         drop(slot);
         if let SettleTo::Ready { visible_at_ms } = settlement.to {
             let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
             self.due.remember(self.clock.steady_ms(), back_for_ms);
         }
-        if settlement.lane.is_some() {
+        if settlement.lane.is_some() && !is_next_known {
             // The next of its lane may be due now.
             self.wake.notify_one();
+        }
+    }
+
+    /// What is to be taken together with these settlements: the next message of a lane, where a slot is free beside
+    /// those that are taken and nothing older waits for one. A lane that is never empty would otherwise keep its slot
+    /// from all others.
+    pub(crate) fn next_wants(&self, settlements: &[Settlement]) -> Vec<LeaseWant> {
+        let is_stopping = self.stops.get().is_none_or(|stops| stops.stopping.is_set());
+        if is_stopping || self.settler.is_behind() {
+            return Vec::new();
+        }
+        let mut lanes_n: BTreeMap<&Name, u32> = BTreeMap::new();
+        for one in settlements.iter().filter(|one| one.lane.is_some()) {
+            *lanes_n.entry(&one.destination).or_default() += 1;
+        }
+        let posts = self.posts.get();
+        let want = |(name, lanes_n): (&Name, u32)| {
+            let post = posts.get(name).filter(|post| post.has_room())?;
+            let want = post.want(lanes_n);
+            Some(LeaseWant { free_bytes_n: want.free_bytes_n / u64::from(lanes_n), ..want })
+        };
+        lanes_n.into_iter().filter_map(want).collect()
+    }
+
+    /// Starts the call of a message that was claimed, in a slot of its destination.
+    pub(crate) fn start_claimed(self: &Arc<Self>, message: LeasedMessage) {
+        let slot = self.posts.get().get(&message.destination).map(Post::take);
+        if let Some(slot) = slot {
+            self.start(message, slot);
         }
     }
 

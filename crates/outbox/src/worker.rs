@@ -22,7 +22,7 @@
 //!
 //! Nothing here decides about a message: see `attempt.rs`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::post::Post;
 use super::state::{CLOCK_SET_MS, OutboxState};
+use crate::locked;
 use crate::timing::{jittered, pause, pause_for};
 use hooklatch_core::stop::{Stop, Stopper, ignore_result};
 use hooklatch_core::types::Name;
@@ -46,8 +46,6 @@ const LOOK_EVERY_MS: i64 = 5;
 /// Time for which claims are looked for whose answer was lost: the database may still be at work on them.
 /// Milliseconds.
 const LOST_FOR_MS: i64 = 60_000;
-/// Most looks whose claims are looked for.
-const LOST_N_MAX: usize = 1_000;
 
 /// Time that results may take to be written after the calls were cut off.
 pub(crate) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -57,8 +55,6 @@ pub(crate) struct Worker {
     shared: Arc<OutboxState>,
     stopping: Stop,
     failures_n: u32,
-    /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
-    lost: VecDeque<(String, i64)>,
     /// Our clock and our ticks at the last look.
     seen_ms: (i64, i64),
 }
@@ -66,7 +62,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shared: Arc<OutboxState>, stopping: Stop) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
-        Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
+        Self { shared, stopping, failures_n: 0, seen_ms }
     }
 
     /// Works until the stop. A panic in here costs what was being looked for, which is released, and nothing else.
@@ -135,10 +131,7 @@ impl Worker {
             let (found_n, bytes_n) = found.entry(message.destination.clone()).or_default();
             *found_n += 1;
             *bytes_n += message.body.len() as u64;
-            let slot = posts.get(&message.destination).map(Post::take);
-            if let Some(slot) = slot {
-                self.shared.start(message, slot);
-            }
+            self.shared.start_claimed(message);
         }
         let mut may_be_more = false;
         for want in &wants {
@@ -164,14 +157,10 @@ impl Worker {
             released => released?,
         }
         self.notice_clock().await?;
-        let holder = self.shared.holder();
-        // Noted before: a panic, too, may lose the answer.
-        self.lost.push_back((holder.clone(), self.shared.clock.ticks_ms()));
-        let leased = self.shared.lease(wants, &holder).await;
+        let claims = self.shared.claims();
+        let leased = self.shared.lease(wants, &claims.holder).await;
         if leased.is_ok() {
-            self.lost.pop_back();
-        } else if self.lost.len() > LOST_N_MAX {
-            self.lost.pop_front();
+            claims.answered();
         }
         leased
     }
@@ -191,17 +180,19 @@ impl Worker {
 
     async fn release(&mut self) -> Result<(), StoreError> {
         let now_ms = self.shared.clock.ticks_ms();
-        let Some((_, first_ms)) = self.lost.front() else { return Ok(()) };
+        let lost: Vec<(String, i64)> = locked(&self.shared.lost).iter().cloned().collect();
+        let Some((_, first_ms)) = lost.first() else { return Ok(()) };
+        let age_ms = now_ms.saturating_sub(*first_ms);
         let lost = LostClaims {
-            holders: self.lost.iter().map(|(holder, _)| holder.clone()).collect(),
+            holders: lost.into_iter().map(|(holder, _)| holder).collect(),
             destinations: self.shared.posts.get().keys().cloned().collect(),
-            age_ms: now_ms.saturating_sub(*first_ms),
+            age_ms,
         };
         let released_n = self.shared.store.message_release(&lost, self.shared.clock.steady_ms()).await?;
         if released_n > 0 {
             info!(messages_n = released_n, "gave back messages whose claim was not answered; none was sent");
         }
-        self.lost.retain(|(_, at_ms)| now_ms.saturating_sub(*at_ms) < LOST_FOR_MS);
+        locked(&self.shared.lost).retain(|(_, at_ms)| now_ms.saturating_sub(*at_ms) < LOST_FOR_MS);
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 //! lane is next. An operation locks the lanes' rows first, in the same order everywhere, and messages after them. The
 //! head of a lane is its lowest number left in the queue. [`sqlite`] is the twin for the writer's thread.
 
-use super::db::{DbResult, Executor, Value};
+use std::collections::HashMap;
+
+use super::db::{DbError, DbResult, Executor, Value};
 use hooklatch_core::types::UnixMs;
 
 /// A destination and a lane of it. Their order, byte by byte, is the one in which they are locked.
@@ -13,6 +15,12 @@ const EXTEND: &str = "/* lanes_extend */ INSERT INTO outbox_lanes (destination, 
     ON CONFLICT (destination, lane) DO UPDATE SET tail_seq = outbox_lanes.tail_seq + excluded.tail_seq,
         used_at_ms = excluded.used_at_ms
     RETURNING head_seq, tail_seq";
+/// The same for several on PostgreSQL, which inserts in the order of the arrays.
+const EXTEND_ALL: &str = "/* lanes_extend */ INSERT INTO outbox_lanes (destination, lane, tail_seq, used_at_ms)
+    SELECT destination, lane, n, $4 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS t (destination, lane, n)
+    ON CONFLICT (destination, lane) DO UPDATE SET tail_seq = outbox_lanes.tail_seq + excluded.tail_seq,
+        used_at_ms = excluded.used_at_ms
+    RETURNING destination, lane, head_seq, tail_seq";
 const LOCK: &str = "/* lanes_lock */ SELECT 1 AS locked FROM outbox_lanes
     WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE";
 /// The new head's message is asked for by a question of its own: in a join, what the planner believes of the queue's
@@ -34,6 +42,7 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
 /// The statements by name, for tests that look at their plans.
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("lanes_extend", EXTEND),
+    ("lanes_extend all", EXTEND_ALL),
     ("lanes_lock", LOCK),
     ("lanes_advance heads", HEADS),
     ("lanes_advance turns", TURNS),
@@ -45,6 +54,9 @@ pub(crate) async fn lanes_extend(
     lanes: &[(&str, &str, i64)],
     now_ms: UnixMs,
 ) -> DbResult<Vec<(i64, i64)>> {
+    if db.is_postgres() && lanes.len() > 1 {
+        return lanes_extend_all(db, lanes, now_ms).await;
+    }
     let mut found = Vec::with_capacity(lanes.len());
     for (destination, lane, n) in lanes {
         let values = [(*destination).into(), (*lane).into(), (*n).into(), now_ms.into()];
@@ -52,6 +64,26 @@ pub(crate) async fn lanes_extend(
         found.push((row.int("head_seq")?, row.int("tail_seq")?));
     }
     Ok(found)
+}
+
+async fn lanes_extend_all(
+    db: &mut Executor<'_>,
+    lanes: &[(&str, &str, i64)],
+    now_ms: UnixMs,
+) -> DbResult<Vec<(i64, i64)>> {
+    let destinations: Vec<String> = lanes.iter().map(|(destination, ..)| (*destination).to_owned()).collect();
+    let names: Vec<String> = lanes.iter().map(|(_, lane, _)| (*lane).to_owned()).collect();
+    let numbers: Vec<i64> = lanes.iter().map(|(.., n)| *n).collect();
+    let values = [destinations.into(), names.into(), numbers.into(), now_ms.into()];
+    let mut places = HashMap::with_capacity(lanes.len());
+    for row in db.fetch(EXTEND_ALL, &values).await? {
+        let lane = (row.text("destination")?, row.text("lane")?);
+        places.insert(lane, (row.int("head_seq")?, row.int("tail_seq")?));
+    }
+    let place = |(destination, lane, _): &(&str, &str, i64)| {
+        places.get(&((*destination).to_owned(), (*lane).to_owned())).copied().ok_or_else(DbError::vanished)
+    };
+    lanes.iter().map(place).collect()
 }
 
 /// Locks these lanes, which are sorted.
@@ -124,14 +156,24 @@ pub(crate) mod sqlite {
     }
 
     /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it
-    /// waited.
-    pub(crate) fn lanes_advance(db: &Connection, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
+    /// waited: the lanes whose head did, with its place.
+    pub(crate) fn lanes_advance(
+        db: &Connection,
+        lanes: &[Lane],
+        now_ms: UnixMs,
+    ) -> DbResult<Vec<(Lane, i64)>> {
+        let mut turned = Vec::new();
         for (destination, lane) in lanes {
             let values = params![destination, lane, now_ms];
             let head_seq: Option<i64> =
                 db.prepare_cached(HEAD)?.query_row(values, |row| row.get("head_seq")).optional()?;
-            db.prepare_cached(TURN)?.execute(params![destination, lane, head_seq, now_ms])?;
+            let turn = params![destination, lane, head_seq, now_ms];
+            if db.prepare_cached(TURN)?.execute(turn)? > 0
+                && let Some(head_seq) = head_seq
+            {
+                turned.push(((destination.clone(), lane.clone()), head_seq));
+            }
         }
-        Ok(())
+        Ok(turned)
     }
 }

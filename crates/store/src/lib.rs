@@ -45,7 +45,7 @@ mod statements;
 mod token;
 mod trial;
 
-pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
+pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Queued, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
@@ -64,8 +64,8 @@ pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
 pub use message::{
-    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
-    Settlement,
+    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, NextWant,
+    SettleTo, Settled, Settlement,
 };
 pub use migrations::{FurtherStep, ProgramMigrations};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};

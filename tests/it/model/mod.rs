@@ -7,6 +7,7 @@
 //! see it.
 
 mod checks;
+mod lanes;
 mod restored;
 mod states;
 

@@ -6,6 +6,7 @@ mod damaged;
 mod handover;
 mod http;
 mod isolation;
+mod lanes;
 mod locked;
 mod outage;
 mod panics;

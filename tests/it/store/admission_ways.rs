@@ -25,7 +25,8 @@ enum Way {
     Suspect,
 }
 
-/// One message for each event that is new and not stale.
+/// Messages for each event that is new and not stale: one alone, or one in a lane, one with a body of its own and one in
+/// the same lane of another destination.
 struct Deciding {
     is_known: bool,
     candidates: Vec<Candidate>,
@@ -33,13 +34,17 @@ struct Deciding {
 
 impl Deciding {
     fn messages(candidate: &Candidate) -> Vec<NewMessage> {
-        let body = candidate
-            .event
-            .body
-            .first()
-            .filter(|byte| *byte % 2 == 0)
-            .map(|byte| bytes::Bytes::copy_from_slice(&[*byte]));
-        let messages = [message("a"), NewMessage { body, ..message("b") }];
+        let last = candidate.event.body.last().copied().unwrap_or_default();
+        if last.is_multiple_of(3) {
+            return numbered(candidate, &[message("a")]);
+        }
+        let body = last.is_multiple_of(2).then(|| bytes::Bytes::copy_from_slice(&[last]));
+        let lane = Some(format!("lane {}", last % 2));
+        let messages = [
+            NewMessage { lane: lane.clone(), ..message("a") },
+            NewMessage { body, ..message("b") },
+            NewMessage { lane, ..message("c") },
+        ];
         numbered(candidate, &messages)
     }
 }
@@ -110,13 +115,14 @@ async fn rows(database: &Database) -> Vec<Vec<String>> {
         "SELECT e.event_id || ' ' || octet_length(p.body) || ' ' || (p.shard - e.shard)
          FROM processed_webhook_events e LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq ORDER BY 1",
         "SELECT e.event_id || ' ' || q.destination || ' ' || q.state || ' ' || (q.message_id % 1024) || ' '
-             || COALESCE(c.method, 'forward')
+             || COALESCE(c.method, 'forward') || ' ' || COALESCE(q.lane, '-') || ' ' || COALESCE(q.lane_seq, 0)
          FROM outbox_queue q LEFT JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024
          LEFT JOIN outbox_contents c ON c.message_id = q.message_id ORDER BY 1",
         "SELECT 'orphan ' || message_id FROM outbox_contents
          WHERE message_id NOT IN (SELECT message_id FROM outbox_queue) ORDER BY 1",
         "SELECT e.event_id || ' ' || s.search_key || ' ' || (s.shard - e.shard)
          FROM event_search_ids s LEFT JOIN processed_webhook_events e ON e.event_seq = s.event_seq ORDER BY 1",
+        "SELECT destination || ' ' || lane || ' ' || head_seq || ' ' || tail_seq FROM outbox_lanes ORDER BY 1",
         "SELECT provider || ' ' || object || ' ' || version FROM object_versions ORDER BY 1",
         "SELECT event_id || ' ' || unkept_n FROM conflict_counts ORDER BY 1",
     ] {

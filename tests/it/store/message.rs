@@ -282,7 +282,10 @@ async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
             admit(&store, &sent, &messages).await;
         } else {
             let done = admit_at_once(&store, &sent, &messages).await;
-            assert_eq!((done.latched, done.paused), (vec![Some(Latched::New)], ["paused".to_owned()].into()));
+            assert_eq!(
+                (done.latched, done.queued.paused),
+                (vec![Some(Latched::New)], ["paused".to_owned()].into())
+            );
         }
         let rows = store.message_list_of_event(&key(id)).await.unwrap();
         let states: Vec<_> = rows.iter().map(|row| (row.destination.as_str(), row.state.as_str())).collect();

@@ -83,7 +83,8 @@ fn is_blind(step: &Value) -> bool {
     let is_scan = step["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan"));
     let is_of_big = step["Relation Name"].as_str().is_some_and(|table| BIG.contains(&table));
     // A bitmap is of an index, whose condition stands in the step below.
-    is_scan && is_of_big && step["Index Cond"].is_null() && step["Recheck Cond"].is_null()
+    let conditions = ["Index Cond", "Recheck Cond", "TID Cond"];
+    is_scan && is_of_big && conditions.iter().all(|condition| step[condition].is_null())
 }
 
 fn assert_goes_by_keys(plan: &Value, what: &str) {
@@ -225,12 +226,13 @@ const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, la
     VACUUM ANALYZE";
 
 /// What is asked beside the hot statements: with values that find something among much.
-const QUERIES: [(&str, &str); 29] = [
+const QUERIES: [(&str, &str); 30] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
     ("message_release attempts", "ARRAY[1024000, 2048000], 10000000"),
     ("message_release back", "ARRAY[1024000, 2048000], 10000000"),
     ("lanes_extend", "'billing', 'l5', 1, 10000000"),
+    ("lanes_extend all", "ARRAY['billing', 'billing'], ARRAY['l5', 'l6'], ARRAY[1, 1], 10000000"),
     ("lanes_lock", "'billing', ARRAY['l5', 'l6']"),
     ("lanes_advance heads", "'billing', ARRAY['l5', 'l6'], 10000000"),
     ("lanes_advance turns", "ARRAY[1024000, 2048000], 10000000"),

@@ -259,7 +259,7 @@ pub(crate) async fn commit(
     }
     let undone = admitted.writes.updates.into_iter().filter(is_undone).collect();
     let committed =
-        Committed { messages: admitted.writes.messages, reserved, paused: admitted.paused, undone };
+        Committed { messages: admitted.writes.messages, reserved, queued: admitted.queued, undone };
     hand_over(context, committed, |event_seq| {
         let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
         rows.get(found).map(|row| row.event.as_ref())

@@ -14,7 +14,7 @@
 //!
 //! Messages without a slot, and those in a lane, are not handed over: the worker is woken and finds them in the table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use tokio::sync::RwLockReadGuard;
 
@@ -23,7 +23,7 @@ use super::dispatch::{is_undone, log_undone};
 use super::entry::ProviderEntry;
 use hooklatch_core::types::{IncomingEvent, MessageId};
 use hooklatch_store::{
-    AdmissionTx, EventUpdate, InitialLease, LeasedMessage, NewMessage, StoreError, Writes,
+    AdmissionTx, EventUpdate, InitialLease, LeasedMessage, NewMessage, Queued, StoreError, Writes,
 };
 
 /// Starts the call of one message whose slot was taken, once that is committed. Dropping it gives the slot back.
@@ -73,8 +73,8 @@ pub(super) fn wake_queue<'a>(context: &AdmitContext, mut of: impl Iterator<Item 
 pub(super) struct Committed {
     pub messages: Vec<NewMessage>,
     pub reserved: Reserved,
-    /// Names of the destinations whose messages were written without their lease.
-    pub paused: HashSet<String>,
+    /// What is known of them since they are written.
+    pub queued: Queued,
     /// Events whose dispatch failed, or that a handler ignored.
     pub(super) undone: Vec<EventUpdate>,
 }
@@ -87,9 +87,9 @@ pub(crate) async fn write(
     slots: Option<&TakeSlot>,
 ) -> Result<Committed, StoreError> {
     let reserved = slots.map_or_else(Reserved::default, |slots| Reserved::take(slots, &mut writes.messages));
-    let paused = tx.write(&writes).await?;
+    let queued = tx.write(&writes).await?;
     let undone = writes.updates.into_iter().filter(is_undone).collect();
-    Ok(Committed { messages: writes.messages, reserved, paused, undone })
+    Ok(Committed { messages: writes.messages, reserved, queued, undone })
 }
 
 /// After the commit: starts what has a slot, wakes the worker for the rest, and logs what failed. `event_of` finds an
@@ -99,15 +99,16 @@ pub(crate) fn hand_over<'a>(
     committed: Committed,
     event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,
 ) {
-    let Committed { messages, reserved, paused, undone } = committed;
+    let Committed { messages, reserved, queued, undone } = committed;
     log_undone(&context.lines, &undone);
     let mut starts: HashMap<MessageId, StartCall> = reserved.0.into_iter().collect();
     // Not by counts: slots may have been taken for messages of events that were not new.
-    let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));
+    let is_left = |id: &MessageId| !starts.contains_key(id) && !queued.behind.contains(id);
+    let is_any_left = messages.iter().any(|message| is_left(&message.message_id));
     for message in &messages {
         let Some(start) = starts.remove(&message.message_id) else { continue };
         // Those to a paused destination were written without their lease.
-        if paused.contains(&message.destination) {
+        if queued.paused.contains(&message.destination) {
             continue;
         }
         let event = event_of(message.message_id.event_seq());

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use super::db::StoreError;
 use super::event::{EventUpdate, Latched};
 use super::message::{InitialLease, NewMessage};
-use hooklatch_core::types::{EventState, IncomingEvent, MessageState};
+use hooklatch_core::types::{EventState, IncomingEvent, MessageId, MessageState};
 
 pub(super) use postgres::STATEMENTS;
 pub use transaction::AdmissionTx;
@@ -93,8 +93,8 @@ pub struct AdmittedBatch<D> {
     pub latched: Vec<Option<Latched>>,
     /// Rows that were written; of messages known beforehand only those of events that were new.
     pub writes: Writes,
-    /// The destinations that are paused: messages to those were written without their lease.
-    pub paused: HashSet<String>,
+    /// What is known of the messages that were written.
+    pub queued: Queued,
     /// Reason why the rest could not be asked.
     pub failure: Option<StoreError>,
 }
@@ -103,7 +103,23 @@ impl<D> AdmittedBatch<D> {
     /// A batch of which nothing is known so far.
     fn of(decide: D) -> Self {
         let writes = Writes::default();
-        Self { decide, latched: Vec::new(), writes, paused: HashSet::new(), failure: None }
+        Self { decide, latched: Vec::new(), writes, queued: Queued::default(), failure: None }
+    }
+}
+
+/// What only the database knows of messages that were written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// The destinations that are paused, if any message has a lease: those to them were written without.
+    pub paused: HashSet<String>,
+    /// The messages that wait behind the head of their lane: nobody has to look for them.
+    pub behind: HashSet<MessageId>,
+}
+
+impl Queued {
+    fn of(paused: HashSet<String>, rows: &[MessageInsert<'_>]) -> Self {
+        let behind = rows.iter().filter(|row| row.state == MessageState::Waiting);
+        Self { behind: behind.map(|row| row.message.message_id).collect(), paused }
     }
 }
 
@@ -115,9 +131,9 @@ enum FastPath<D> {
 }
 
 impl Writes {
-    /// True when one statement can write it: a lane's row is locked and asked for its numbers.
+    /// True when one statement can write it.
     fn is_plain(&self) -> bool {
-        self.updates.is_empty() && self.messages.iter().all(|message| message.lane.is_none())
+        self.updates.is_empty()
     }
 }
 

@@ -9,8 +9,8 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::MessageInsert;
 use super::batch::{Batch, EventInsert, ExistingRows, Inserted, SealedContents, SealedPayload, VersionRaise};
+use super::{MessageInsert, Queued};
 use crate::db::DbResult;
 use crate::db::limit::limited;
 use crate::db::postgres::Postgres;
@@ -18,7 +18,7 @@ use crate::db::warnings::refused_with_warning;
 use crate::message::{InitialLease, NewMessage};
 use crate::queries::search_block;
 use hooklatch_core::seal::KeyRing;
-use hooklatch_core::types::IncomingEvent;
+use hooklatch_core::types::{IncomingEvent, MessageId};
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
@@ -26,7 +26,7 @@ type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 /// one, and whose secret it was said with, `$18`. The search ids of all, sealed with that key, are `$19`; `$20` to
 /// `$22` are the rows that they are found by. What may follow reads `latched`.
 macro_rules! latch_sql {
-    ($name:literal $(, $more:expr)?) => {
+    ($name:literal $(, $more:expr $(, $column:literal)?)?) => {
         concat!(
             "/* ", $name, " */ WITH latched AS (
                  INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
@@ -51,18 +51,42 @@ macro_rules! latch_sql {
             " SELECT (SELECT array_agg(s) FROM unnest($3::bigint[]) AS s
                       WHERE s NOT IN (SELECT event_seq FROM latched)) AS lost,
                      (SELECT array_agg(destination) FROM destination_pauses) AS paused"
+            $($(, $column)?)?
         )
     };
 }
 
-/// Queues the messages of `$23` to `$34` whose event is new, leased where their destination is not paused. Whether it
-/// is is read in the same snapshot that decides about leases.
+/// The same for one event in which nothing is searched: `$1` to `$19` are the values. An array is a scan and a set of
+/// numbers for each of the tables, which is a good part of what a single event costs.
+macro_rules! latch_one_sql {
+    ($($more:expr)?) => {
+        concat!(
+            "/* admit */ WITH latched AS (
+                 INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
+                     version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
+                 VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::int, $8::smallint,
+                     $9::text, $10::bytea, $11::text, $12::text, $13::text, $14::bytea)
+                 ON CONFLICT DO NOTHING RETURNING event_seq
+             ), kept AS (
+                 INSERT INTO webhook_payloads (event_seq, shard, secret, headers, body, key_id, search_ids)
+                 SELECT event_seq, $8::smallint, $18::bigint, $15::text, $16::bytea, $17::text, $19::text FROM latched
+             )",
+            $($more,)?
+            " SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM latched) THEN ARRAY[$3::bigint] END AS lost,
+                     (SELECT array_agg(destination) FROM destination_pauses) AS paused"
+        )
+    };
+}
+
+/// Queues the messages `m`, leased where their destination is not paused. Whether it is is read in the same snapshot
+/// that decides about leases. Those of a lane have their place in it, and the first of a lane is due.
 macro_rules! queue_sql {
-    () => {
-        ", queued AS (
+    ($messages:expr) => {
+        concat!(
+            ", queued AS (
              INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms, first_sent_at_ms,
                  key_valid_until_ms, attempts_n, generation, body_bytes_n, shard, state, destination, effect_name,
-                 node, last_result, sent_under)
+                 node, lane, lane_seq, last_result, sent_under)
              SELECT m.message_id,
                  CASE WHEN k.is_leased THEN m.until_ms + k.ahead_ms ELSE LEAST(m.created_at_ms, n.now_ms) END,
                  m.created_at_ms,
@@ -70,20 +94,93 @@ macro_rules! queue_sql {
                  CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms ELSE m.unknown_since_ms END,
                  CASE WHEN k.is_leased THEN m.key_valid_until_ms + k.ahead_ms END,
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.body_bytes_n, m.shard,
-                 CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
-                 CASE WHEN k.is_leased THEN m.node END,
+                 CASE WHEN k.is_leased THEN 'leased' WHEN m.is_waiting THEN 'waiting' ELSE 'ready' END, m.destination,
+                 m.effect_name, CASE WHEN k.is_leased THEN m.node END, m.lane, m.lane_seq,
                  CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END,
                  CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'restored' END
-             FROM unnest($23::bigint[], $24::bigint[], $25::int[], $26::smallint[], $27::text[], $28::text[],
-                 $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::int[])
-                 AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
-                       node, until_ms, key_valid_until_ms, taken_at_ms, unknown_since_ms, body_bytes_n)
+             FROM ", $messages, "
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
              CROSS JOIN LATERAL (SELECT m.node IS NOT NULL AND NOT EXISTS (
                  SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased,
-                 COALESCE(n.now_ms - m.taken_at_ms, 0) AS ahead_ms) k
-             WHERE m.message_id / 1024 IN (SELECT event_seq FROM latched)
+                 COALESCE(n.now_ms - m.taken_at_ms, 0) AS ahead_ms OFFSET 0) k
+             RETURNING message_id, state
          )"
+        )
+    };
+}
+
+/// The columns of `unnest` of the messages `$23` to `$34`.
+macro_rules! messages_sql {
+    () => {
+        "$23::bigint[], $24::bigint[], $25::int[], $26::smallint[], $27::text[], $28::text[], $29::text[],
+             $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::int[]"
+    };
+}
+
+/// The names of those columns.
+macro_rules! message_columns {
+    () => {
+        "message_id, created_at_ms, generation, shard, destination, effect_name, node, until_ms, key_valid_until_ms,
+             taken_at_ms, unknown_since_ms, body_bytes_n"
+    };
+}
+
+/// The messages whose event is new, without lanes.
+macro_rules! plain_messages_sql {
+    () => {
+        concat!(
+            "(SELECT t.*, NULL::text AS lane, NULL::bigint AS lane_seq, FALSE AS is_waiting
+              FROM unnest(",
+            messages_sql!(),
+            ") AS t (",
+            message_columns!(),
+            ")
+              WHERE t.message_id / 1024 IN (SELECT event_seq FROM latched)) m"
+        )
+    };
+}
+
+/// The message of the one event.
+macro_rules! one_message_sql {
+    () => {
+        "(SELECT $20::bigint AS message_id, $21::bigint AS created_at_ms, $22::int AS generation, $23::smallint AS shard,
+                 $24::text AS destination, $25::text AS effect_name, $26::text AS node, $27::bigint AS until_ms,
+                 $28::bigint AS key_valid_until_ms, $29::bigint AS taken_at_ms, $30::bigint AS unknown_since_ms,
+                 $31::int AS body_bytes_n, NULL::text AS lane, NULL::bigint AS lane_seq, FALSE AS is_waiting
+          FROM latched OFFSET 0) m"
+    };
+}
+
+/// The messages whose event is new, in their lanes, `$41`. The rows of lanes are locked in the one order, after the events
+/// and before the messages. Each grows by as many places as it has new messages: others would leave a place without a
+/// message. The texts have the collation of the columns that they are compared with.
+macro_rules! lanes_sql {
+    () => {
+        concat!(
+            ", fresh AS MATERIALIZED (
+             SELECT t.*, t.destination COLLATE \"C\" AS to_name, t.in_lane COLLATE \"C\" AS lane
+             FROM unnest(", messages_sql!(), ", $41::text[]) WITH ORDINALITY
+                 AS t (", message_columns!(), ", in_lane, n)
+             WHERE t.message_id / 1024 IN (SELECT event_seq FROM latched)
+         ), places AS (
+             INSERT INTO outbox_lanes (destination, lane, tail_seq, used_at_ms)
+             SELECT to_name, lane, COUNT(*), MAX(created_at_ms) FROM fresh WHERE lane IS NOT NULL
+             GROUP BY 1, 2 ORDER BY 1, 2
+             ON CONFLICT (destination, lane) DO UPDATE SET tail_seq = outbox_lanes.tail_seq + excluded.tail_seq,
+                 used_at_ms = excluded.used_at_ms
+             RETURNING destination, lane, head_seq, tail_seq
+         )"
+        )
+    };
+}
+
+/// The messages of [`lanes_sql`]: each lane's new ones have its last places, in their order.
+macro_rules! laned_messages_sql {
+    () => {
+        "(SELECT placed.*, COALESCE(lane_seq <> head_seq, FALSE) AS is_waiting
+          FROM (SELECT f.*, p.head_seq, p.tail_seq - COUNT(*) OVER of + ROW_NUMBER() OVER (of ORDER BY f.n) AS lane_seq
+                FROM fresh f LEFT JOIN places p ON p.destination = f.to_name AND p.lane = f.lane
+                WINDOW of AS (PARTITION BY f.to_name, f.lane)) placed) m"
     };
 }
 
@@ -101,8 +198,15 @@ macro_rules! contents_sql {
 }
 
 const LATCH: &str = latch_sql!("events_insert");
-const ADMIT: &str = latch_sql!("admit", queue_sql!());
-const ADMIT_WITH_CONTENTS: &str = latch_sql!("admit", concat!(queue_sql!(), contents_sql!()));
+const ADMIT: &str = latch_sql!("admit", queue_sql!(plain_messages_sql!()));
+const ADMIT_WITH_CONTENTS: &str =
+    latch_sql!("admit", concat!(queue_sql!(plain_messages_sql!()), contents_sql!()));
+const ADMIT_ONE: &str = latch_one_sql!(queue_sql!(one_message_sql!()));
+const ADMIT_IN_LANES: &str = latch_sql!(
+    "admit",
+    concat!(lanes_sql!(), queue_sql!(laned_messages_sql!()), contents_sql!()),
+    ", (SELECT array_agg(message_id) FROM queued WHERE state = 'waiting') AS behind"
+);
 
 const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms,
          leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, generation, body_bytes_n, shard, state,
@@ -151,7 +255,9 @@ const VERSIONS: &str =
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("events_insert", LATCH),
     ("admit", ADMIT),
+    ("admit one", ADMIT_ONE),
     ("admit with contents", ADMIT_WITH_CONTENTS),
+    ("admit in lanes", ADMIT_IN_LANES),
     ("messages_insert", MESSAGES),
     ("events_holders", HOLDERS),
     ("versions_raise", VERSIONS),
@@ -219,6 +325,52 @@ fn bind_search_ids<'q>(query: PgQuery<'q>, rows: &[&'q EventInsert], ring: &'q K
     query.bind(keys).bind(seqs).bind(shards)
 }
 
+/// Binds the values of the one event of [`ADMIT_ONE`], in which nothing is searched.
+fn bind_event<'q>(row: &'q EventInsert, ring: &'q KeyRing) -> DbResult<PgQuery<'q>> {
+    let event = &row.event;
+    let object = event.object.as_ref();
+    let query = sqlx::query(ADMIT_ONE)
+        .bind(event.key.provider.as_str())
+        .bind(event.key.event_id.as_str())
+        .bind(row.event_seq)
+        .bind(event.received_at_ms)
+        .bind(event.created_at_ms)
+        .bind(object.map(|object| object.version))
+        .bind(row.attempts_n())
+        .bind(event.key.shard())
+        .bind(event.event_type.as_str())
+        .bind(event.digest.as_slice())
+        .bind(event.identity.as_str())
+        .bind(row.state.as_str())
+        .bind(object.map(|object| object.object.as_str()))
+        .bind(row.replay_key());
+    let query = if ring.is_on() {
+        let sealed = SealedPayload::of(ring, row.event_seq, event)?;
+        query.bind(sealed.headers).bind(sealed.body)
+    } else {
+        query.bind(&*event.headers).bind(event.stored_body().as_ref())
+    };
+    Ok(query.bind(ring.key_id()).bind(event.secret).bind(None::<String>))
+}
+
+/// Binds what the one message of [`ADMIT_ONE`] has.
+fn bind_message<'q>(query: PgQuery<'q>, message: &'q NewMessage) -> PgQuery<'q> {
+    let lease = message.lease.as_ref();
+    query
+        .bind(message.message_id.number())
+        .bind(message.created_at_ms)
+        .bind(message.generation)
+        .bind(message.shard)
+        .bind(message.destination.as_str())
+        .bind(message.effect_name_column())
+        .bind(lease.map(|lease| &*lease.node))
+        .bind(lease.map(|lease| lease.until_ms))
+        .bind(lease.map(|lease| lease.key_valid_until_ms))
+        .bind(lease.and_then(|lease| lease.taken_at_ms))
+        .bind(message.unknown_since_ms)
+        .bind(message.body_bytes_n.cast_signed())
+}
+
 /// Binds what every queued message has, from `message_id` to `body_bytes_n`.
 fn bind_messages<'q>(
     query: PgQuery<'q>,
@@ -276,38 +428,70 @@ pub(crate) async fn events_insert(
     lost(&bind_events(LATCH, &rows, ring)?.fetch_one(db).await?)
 }
 
-/// A whole admission in one statement, which is a transaction by itself, on the committer's own session. Which events
-/// were new, and which destinations are paused.
-pub(super) async fn admitted_at_once(
-    db: &Postgres,
-    batch: &Batch<'_>,
-    messages: &[NewMessage],
-    ring: &KeyRing,
-) -> DbResult<(Inserted, HashSet<String>)> {
-    let rows = batch.rows();
+/// True when nothing but the queue's row has to be written for it.
+fn is_plain(message: &NewMessage) -> bool {
+    message.lane.is_none() && message.is_forward()
+}
+
+/// The statement for any batch.
+fn bind_all<'q>(
+    rows: &'q [EventInsert],
+    messages: &[&'q NewMessage],
+    ring: &'q KeyRing,
+) -> DbResult<PgQuery<'q>> {
     let rows: Vec<&EventInsert> = rows.iter().collect();
-    let messages: Vec<&NewMessage> = messages.iter().collect();
     let contents: Vec<&NewMessage> = messages.iter().copied().filter(|one| !one.is_forward()).collect();
-    let sql = match (messages.is_empty(), contents.is_empty()) {
-        (true, _) => LATCH,
-        (_, true) => ADMIT,
+    let has_lanes = messages.iter().any(|message| message.lane.is_some());
+    let sql = match (messages.is_empty(), has_lanes, contents.is_empty()) {
+        (true, ..) => LATCH,
+        (_, true, _) => ADMIT_IN_LANES,
+        (_, _, true) => ADMIT,
         _ => ADMIT_WITH_CONTENTS,
     };
     let mut query = bind_events(sql, &rows, ring)?;
     if !messages.is_empty() {
         let leases: Vec<Option<&InitialLease>> = messages.iter().map(|one| one.lease.as_ref()).collect();
-        query = bind_messages(query, &messages, &leases);
+        query = bind_messages(query, messages, &leases);
     }
-    if !contents.is_empty() {
+    if has_lanes || !contents.is_empty() {
         query = bind_contents(query, &contents, ring)?;
     }
+    if has_lanes {
+        query = query.bind(messages.iter().map(|message| message.lane.as_deref()).collect::<Vec<_>>());
+    }
+    Ok(query)
+}
+
+/// A whole admission in one statement, which is a transaction by itself, on the committer's own session. Which events
+/// were new, and what is known of their messages.
+pub(super) async fn admitted_at_once(
+    db: &Postgres,
+    batch: &Batch<'_>,
+    messages: &[NewMessage],
+    ring: &KeyRing,
+) -> DbResult<(Inserted, Queued)> {
+    let rows = batch.rows();
+    let messages: Vec<&NewMessage> = messages.iter().collect();
+    let query = match (rows.as_slice(), messages.as_slice()) {
+        ([row], [message]) if row.event.search_ids.is_empty() && is_plain(message) => {
+            bind_message(bind_event(row, ring)?, message)
+        }
+        _ => bind_all(&rows, &messages, ring)?,
+    };
     let mut held = db.committer.take().await?;
     let session = held.session()?;
     let work = async { Ok(query.fetch_one(session).await?) };
     let answer = refused_with_warning(limited(work)).await;
     let row = held.give_back_after(answer)?;
     let paused: Option<Vec<String>> = row.try_get("paused")?;
-    Ok((batch.inserted(&lost(&row)?), paused.into_iter().flatten().collect()))
+    let paused = paused.into_iter().flatten().collect();
+    let behind: Vec<i64> = match row.try_get::<Option<Vec<i64>>, _>("behind") {
+        Ok(behind) => behind.unwrap_or_default(),
+        Err(sqlx::Error::ColumnNotFound(_)) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let behind = behind.into_iter().map(MessageId::from_column).collect();
+    Ok((batch.inserted(&lost(&row)?), Queued { paused, behind }))
 }
 
 pub(super) async fn events_holders(

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{self, Batch, EventInsert, ExistingRows, SealedContents, VersionRaise, sealed_search_ids};
 use super::{
-    AdmittedBatch, Candidate, Decide, FastPath, MessageInsert, Plan, Writes, lanes_wanted, message_rows,
+    AdmittedBatch, Candidate, Decide, FastPath, MessageInsert, Plan, Queued, Writes, lanes_wanted,
+    message_rows,
 };
 use crate::db::DbResult;
 use crate::event::Latched;
@@ -65,7 +66,7 @@ pub(super) fn admit<D: Decide>(
         }
     }
     admitted.decide.lease(&mut admitted.writes.messages);
-    admitted.paused = write(db, &admitted.writes, ring)?;
+    admitted.queued = write(db, &admitted.writes, ring)?;
     admitted.latched = found.into_iter().map(|(latched, _)| Some(latched)).collect();
     Ok(FastPath::Done(Box::new(admitted)))
 }
@@ -75,7 +76,7 @@ fn begin_anew(db: &Connection) -> DbResult<()> {
     Ok(db.execute_batch("ROLLBACK; BEGIN")?)
 }
 
-fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<String>> {
+fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<Queued> {
     let messages: &[NewMessage] = &writes.messages;
     let has_leases = messages.iter().any(|message| message.lease.is_some());
     let paused = if has_leases { paused_names(db)? } else { HashSet::new() };
@@ -83,7 +84,8 @@ fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<S
     let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
     let places =
         if lanes.is_empty() { Vec::new() } else { lane::sqlite::lanes_extend(db, &lanes, used_at_ms)? };
-    messages_insert(db, &message_rows(messages, &paused, &lanes, &places), ring)?;
+    let rows = message_rows(messages, &paused, &lanes, &places);
+    messages_insert(db, &rows, ring)?;
     for update in &writes.updates {
         db.prepare_cached(
             "UPDATE processed_webhook_events
@@ -98,7 +100,7 @@ fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<S
             update.processed_at_ms
         ])?;
     }
-    Ok(paused)
+    Ok(Queued::of(paused, &rows))
 }
 
 /// The numbers of those rows that were not inserted.

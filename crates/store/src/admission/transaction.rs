@@ -9,7 +9,8 @@ use tracing::error;
 use super::batch::{self, Batch, EventInsert, ExistingRows, Inserted};
 use super::beside::ConflictingEvent;
 use super::{
-    AdmittedBatch, Candidate, Decide, FastPath, Plan, Writes, lanes_wanted, message_rows, postgres, sqlite,
+    AdmittedBatch, Candidate, Decide, FastPath, Plan, Queued, Writes, lanes_wanted, message_rows, postgres,
+    sqlite,
 };
 use crate::db::limit::limited;
 use crate::db::postgres::Postgres;
@@ -102,7 +103,7 @@ impl Store {
     ) -> Result<Box<AdmittedBatch<D>>, StoreError> {
         decide.lease(&mut writes.messages);
         let batch = Batch::new(candidates);
-        let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
+        let (inserted, queued) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
             .await
             .map_err(StoreError::from_commit)
             .inspect_err(|_| db.shared.health().mark_suspect())?;
@@ -116,7 +117,7 @@ impl Store {
             }
         };
         writes.messages.retain(|message| inserted.has(message.message_id.event_seq()));
-        Ok(Box::new(AdmittedBatch { decide, latched, writes, paused, failure }))
+        Ok(Box::new(AdmittedBatch { decide, latched, writes, queued, failure }))
     }
 
     async fn judge_rest(&self, batch: &Batch<'_>, inserted: &Inserted) -> Result<Vec<Latched>, StoreError> {
@@ -172,7 +173,7 @@ impl AdmissionTx {
             Plan::RollBack => return Ok(admitted),
         }
         admitted.decide.lease(&mut admitted.writes.messages);
-        admitted.paused = self.write(&admitted.writes).await?;
+        admitted.queued = self.write(&admitted.writes).await?;
         admitted.latched = latched.into_iter().map(Some).collect();
         Ok(admitted)
     }
@@ -300,13 +301,13 @@ impl AdmissionTx {
         &mut self.tx
     }
 
-    /// Writes what was decided, messages first. Says which destinations are paused, if any message has a lease.
-    pub async fn write(&mut self, writes: &Writes) -> Result<HashSet<String>, StoreError> {
-        let paused = self.messages_insert(&writes.messages).await?;
+    /// Writes what was decided, messages first.
+    pub async fn write(&mut self, writes: &Writes) -> Result<Queued, StoreError> {
+        let queued = self.messages_insert(&writes.messages).await?;
         if !writes.updates.is_empty() {
             self.events_update(&writes.updates).await?;
         }
-        Ok(paused)
+        Ok(queued)
     }
 
     /// The numbers of those rows that were not inserted, because they existed already.
@@ -386,10 +387,10 @@ impl AdmissionTx {
     }
 
     /// Writes messages, due at once, leased as they say, or when their turn comes: those of one lane in the given
-    /// order. Says which destinations are paused, if any message has a lease: those to them are written without.
-    async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<HashSet<String>, StoreError> {
+    /// order.
+    async fn messages_insert(&mut self, messages: &[NewMessage]) -> Result<Queued, StoreError> {
         if messages.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(Queued::default());
         }
         let has_leases = messages.iter().any(|message| message.lease.is_some());
         let paused: HashSet<String> =
@@ -398,11 +399,12 @@ impl AdmissionTx {
         let used_at_ms = messages.first().map_or(0, |message| message.created_at_ms);
         let places =
             if lanes.is_empty() { Vec::new() } else { in_tx!(self.tx, lanes_extend(&lanes, used_at_ms))? };
+        let rows = message_rows(messages, &paused, &lanes, &places);
+        let queued = Queued::of(paused.clone(), &rows);
         let answer = if self.tx.is_postgres() {
-            let rows = message_rows(messages, &paused, &lanes, &places);
             async { limited(postgres::messages_insert(self.tx.pg()?, &rows, &self.ring)).await }.await
         } else {
-            let (messages, paused, ring) = (messages.to_vec(), paused.clone(), self.ring.clone());
+            let (messages, ring) = (messages.to_vec(), self.ring.clone());
             let insert = move |db: &mut rusqlite::Connection| {
                 let lanes = lanes_wanted(&messages);
                 sqlite::messages_insert(db, &message_rows(&messages, &paused, &lanes, &places), &ring)
@@ -410,7 +412,7 @@ impl AdmissionTx {
             self.tx.run_sqlite(insert).await
         };
         self.tx.noted("messages_insert", answer)?;
-        Ok(paused)
+        Ok(queued)
     }
 
     /// Writes where events stand, in the order of their keys.

@@ -29,11 +29,12 @@ use crate::handle::Store;
 use crate::lane;
 use hooklatch_core::seal::SealedPlace;
 use hooklatch_core::types::{MessageId, Name, UnixMs};
+use uuid::Uuid;
 
 pub(super) use postgres::STATEMENTS;
 pub use types::{
-    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
-    Settlement,
+    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, NextWant,
+    SettleTo, Settled, Settlement,
 };
 pub(crate) use types::{message_rows, message_state};
 
@@ -74,7 +75,17 @@ impl Store {
                 self.on_writer("message_lease", work).await?
             }
         };
-        let claimed = Claimed::of(rows, &installation_id, now_ms, &self.ring);
+        Ok(self.readable(rows, &installation_id, now_ms).await)
+    }
+
+    /// The claimed messages that can be sent; the others are held or put off.
+    async fn readable(
+        &self,
+        rows: Vec<ClaimedRow>,
+        installation_id: &Uuid,
+        now_ms: UnixMs,
+    ) -> Vec<LeasedMessage> {
+        let claimed = Claimed::of(rows, installation_id, now_ms, &self.ring);
         self.locked_put_off(&claimed.locked).await;
         if !claimed.unreadable.is_empty() {
             for one in &claimed.unreadable {
@@ -86,7 +97,7 @@ impl Store {
                 tracing::warn!(%error, "could not hold the messages that cannot be read");
             }
         }
-        Ok(claimed.messages)
+        claimed.messages
     }
 
     /// Postpones messages that cannot be decrypted. If this fails, their leases expire, and they are claimed again.
@@ -168,6 +179,36 @@ impl Store {
     /// of it was written.
     pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
         if settlements.is_empty() { Ok(Vec::new()) } else { self.settle(settlements, Purpose::Worker).await }
+    }
+
+    /// Writes the results of attempts as [`Store::message_settle`] does, and takes the next message of each lane whose
+    /// head they end in the same commit: then it is this node's at once. It leaves out what one statement cannot settle
+    /// on PostgreSQL.
+    pub async fn message_settle_next(
+        &self,
+        settlements: &[Settlement],
+        want: NextWant,
+    ) -> Result<Settled, StoreError> {
+        let (installation_id, now_ms) = (self.installation_id().await?, want.now_ms);
+        let (written, rows, is_more) = match &self.parts.backend {
+            Backend::Postgres(_) if !postgres::is_for_next(settlements) => {
+                (vec![None; settlements.len()], Vec::new(), false)
+            }
+            Backend::Postgres(_) => {
+                let (all, now) = (settlements.to_vec(), self.now(now_ms));
+                alone!(self, worker, "message_settle", |db| {
+                    limited(postgres::settle_next(db.pg()?, &all, &want, now)).await
+                })?
+            }
+            Backend::Sqlite(_) => {
+                let (settled, ring) = (self.sealed(settlements)?, self.ring.clone());
+                let work = move |db: &mut rusqlite::Connection| {
+                    sqlite::settle_next(db, &settled, ring.key_id(), &want)
+                };
+                self.on_writer("message_settle", work).await?
+            }
+        };
+        Ok(Settled { written, next: self.readable(rows, &installation_id, now_ms).await, is_more })
     }
 
     /// Settles one that could not be settled together with others: it may wait for a lock, and the others do not wait

@@ -12,11 +12,42 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow, destination_of};
-use super::types::{LeaseWant, Now, Settlement};
+use super::types::{LeaseWant, NextWant, Now, SettledRows, Settlement, lanes_of};
 use crate::db::limit::limited;
 use crate::db::{DbError, DbResult};
 use crate::event::stored_body;
 use hooklatch_core::types::{MessageId, SentUnder};
+
+/// What a claim gives back of the messages `l`, whose clock is `ahead_ms` ahead of the caller's: times are the caller's.
+macro_rules! claimed_columns {
+    () => {
+        concat!(
+            "l.message_id, l.generation, l.effect_name, l.destination, l.lane, l.attempts_n, l.attempts_before_n,
+           l.last_result, l.created_at_ms, l.visible_at_ms - l.ahead_ms AS lease_until_ms,
+           l.first_sent_at_ms - l.ahead_ms AS first_sent_at_ms,
+           l.key_valid_until_ms - l.ahead_ms AS key_valid_until_ms,
+           l.last_ended_at_ms - l.ahead_ms AS last_ended_at_ms,
+           e.provider, e.event_id, e.event_type, t.method, t.path, t.headers, t.body, t.key_id,
+           p.headers AS event_headers, COALESCE(p.whole, ",
+            stored_body!("p"),
+            ") AS event_body, p.key_id AS event_key_id,
+           p.redacted_n IS NOT NULL AND p.whole IS NULL AS is_redacted, p.whole IS NOT NULL AS is_whole"
+        )
+    };
+}
+
+/// Where those columns come from, besides `l`.
+macro_rules! claimed_from {
+    () => {
+        "
+    LEFT JOIN LATERAL (SELECT provider, event_id, event_type FROM processed_webhook_events
+                       WHERE event_seq = l.message_id / 1024 LIMIT 1) e ON TRUE
+    LEFT JOIN LATERAL (SELECT method, path, headers, body, key_id FROM outbox_contents
+                       WHERE message_id = l.message_id LIMIT 1) t ON TRUE
+    LEFT JOIN LATERAL (SELECT event_seq, parts_n, headers, body, key_id, redacted_n, whole FROM webhook_payloads
+                       WHERE event_seq = l.message_id / 1024 AND t.body IS NULL LIMIT 1) p ON TRUE"
+    };
+}
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
 /// times are returned in those of the caller, whose clock was read before: so its leases end for it no later than here.
@@ -61,24 +92,10 @@ const LEASE: &str = concat!(
                   q.last_result, q.created_at_ms, q.visible_at_ms, q.first_sent_at_ms, q.key_valid_until_ms,
                   q.last_ended_at_ms, c.now_ms - $4 AS ahead_ms
     )
-    SELECT l.message_id, l.generation, l.effect_name, l.destination, l.lane, l.attempts_n, l.attempts_before_n,
-           l.last_result, l.created_at_ms, l.visible_at_ms - l.ahead_ms AS lease_until_ms,
-           l.first_sent_at_ms - l.ahead_ms AS first_sent_at_ms,
-           l.key_valid_until_ms - l.ahead_ms AS key_valid_until_ms,
-           l.last_ended_at_ms - l.ahead_ms AS last_ended_at_ms,
-           l.message_id = ANY (ARRAY(SELECT message_id FROM due WHERE is_lapsed)) AS is_lapsed,
-           e.provider, e.event_id, e.event_type, t.method, t.path, t.headers, t.body, t.key_id,
-           p.headers AS event_headers, COALESCE(p.whole, ",
-    stored_body!("p"),
-    ") AS event_body, p.key_id AS event_key_id,
-           p.redacted_n IS NOT NULL AND p.whole IS NULL AS is_redacted, p.whole IS NOT NULL AS is_whole
-    FROM leased l
-    LEFT JOIN LATERAL (SELECT provider, event_id, event_type FROM processed_webhook_events
-                       WHERE event_seq = l.message_id / 1024 LIMIT 1) e ON TRUE
-    LEFT JOIN LATERAL (SELECT method, path, headers, body, key_id FROM outbox_contents
-                       WHERE message_id = l.message_id LIMIT 1) t ON TRUE
-    LEFT JOIN LATERAL (SELECT event_seq, parts_n, headers, body, key_id, redacted_n, whole FROM webhook_payloads
-                       WHERE event_seq = l.message_id / 1024 AND t.body IS NULL LIMIT 1) p ON TRUE"
+    SELECT l.message_id = ANY (ARRAY(SELECT message_id FROM due WHERE is_lapsed)) AS is_lapsed, ",
+    claimed_columns!(),
+    " FROM leased l",
+    claimed_from!()
 );
 
 /// First attempts that went well, which is what most are. `IS NOT DISTINCT FROM`: unlike `=` it proves the condition of
@@ -99,6 +116,76 @@ const SETTLE_DONE: &str = "/* message_settle */ WITH gone AS (
         FROM gone
     )
     SELECT message_id, attempts_n FROM gone";
+
+/// The same where messages may be in lanes, `$6` and `$7`, which are sorted: the next of each lane is taken as well where
+/// that is wanted, `$11` to `$13`, and due otherwise.
+///
+/// What is next in a lane is read in the snapshot of the statement, which is older than the lock of the lane's row: an
+/// admission that held that row until then may have written a message that the snapshot has not. Whatever changes what
+/// is in a lane writes its row. So a lane is `known` where the row that is locked is the row of the snapshot, and nothing
+/// is written of the others: they take a statement that begins after the lock.
+const SETTLE_NEXT: &str = concat!(
+    "/* message_settle */ WITH clock AS MATERIALIZED (
+        SELECT CASE WHEN $5 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $8 END AS now_ms
+    ), held AS MATERIALIZED (
+        SELECT w.n, w.destination, w.lane, o.place,
+               (SELECT xmin FROM outbox_lanes WHERE destination = w.destination AND lane = w.lane) = o.version AS is_known
+        FROM unnest($6::text[], $7::text[]) WITH ORDINALITY AS w (destination, lane, n)
+        CROSS JOIN LATERAL (SELECT ctid AS place, xmin AS version FROM outbox_lanes
+                            WHERE destination = w.destination AND lane = w.lane FOR UPDATE) o
+    ), gone AS (
+        DELETE FROM outbox_queue q
+        WHERE q.message_id = ANY ($1::bigint[]) AND q.attempts_n = ($2::int[])[width_bucket(q.message_id, $1)]
+          AND q.state IS NOT DISTINCT FROM 'leased'
+          AND (q.lane IS NULL OR (q.destination, q.lane) IN (SELECT destination, lane FROM held WHERE is_known))
+        RETURNING q.message_id, q.created_at_ms, q.first_sent_at_ms, q.attempts_n, q.generation, q.shard,
+                  q.destination, q.effect_name, q.node, q.lane, width_bucket(q.message_id, $1) AS place
+    ), finished AS (
+        INSERT INTO outbox_finished (message_id, created_at_ms, first_sent_at_ms, finished_at_ms, attempts_n,
+            generation, http_status, shard, state, destination, effect_name, node, lane, last_result)
+        SELECT message_id, created_at_ms, first_sent_at_ms,
+               CASE WHEN $5 THEN (SELECT now_ms FROM clock) ELSE ($4::bigint[])[place] END,
+               attempts_n, generation, ($3::int[])[place], shard, 'done', destination, effect_name, node, lane, 'done'
+        FROM gone
+    ), next AS MATERIALIZED (
+        SELECT g.message_id AS after_id, h.place, n.message_id, n.lane_seq
+        FROM gone g JOIN held h ON h.destination = g.destination AND h.lane = g.lane
+        LEFT JOIN LATERAL (SELECT message_id, lane_seq FROM outbox_queue
+                           WHERE destination = g.destination AND lane = g.lane AND lane IS NOT NULL
+                             AND message_id <> g.message_id
+                           ORDER BY lane_seq LIMIT 1) n ON TRUE
+    ), moved AS (
+        UPDATE outbox_lanes o
+        SET head_seq = COALESCE((SELECT lane_seq FROM next WHERE next.place = o.ctid), o.tail_seq + 1),
+            used_at_ms = GREATEST(o.used_at_ms, (SELECT now_ms FROM clock))
+        WHERE o.ctid = ANY (ARRAY(SELECT place FROM next))
+    ), turned AS (
+        UPDATE outbox_queue q
+        SET (visible_at_ms, leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, state, node) = (
+            SELECT CASE WHEN is_taken THEN now_ms + $9 ELSE LEAST($8, now_ms) END,
+                   CASE WHEN is_taken THEN now_ms ELSE q.leased_at_ms END,
+                   CASE WHEN is_taken THEN COALESCE(q.first_sent_at_ms, now_ms) ELSE q.first_sent_at_ms END,
+                   CASE WHEN is_taken THEN COALESCE(q.key_valid_until_ms,
+                            COALESCE(q.first_sent_at_ms, now_ms) + ($12::bigint[])[w]) ELSE q.key_valid_until_ms END,
+                   q.attempts_n + CAST(is_taken AS INTEGER), CASE WHEN is_taken THEN 'leased' ELSE 'ready' END,
+                   CASE WHEN is_taken THEN $10 ELSE q.node END
+            FROM (SELECT now_ms, w, COALESCE(q.body_bytes_n <= ($13::bigint[])[w], FALSE) AND NOT EXISTS (
+                             SELECT 1 FROM destination_pauses p WHERE p.destination = q.destination) AS is_taken
+                  FROM clock CROSS JOIN (SELECT array_position($11::text[], q.destination) AS w) AS wanted
+                  OFFSET 0) AS own)
+        WHERE q.message_id = ANY (ARRAY(SELECT message_id FROM next)) AND q.state IS NOT DISTINCT FROM 'waiting'
+        RETURNING q.*
+    ), leased AS (
+        SELECT t.*, c.now_ms - $8 AS ahead_ms FROM turned t CROSS JOIN clock c WHERE t.state = 'leased'
+    )
+    SELECT g.message_id AS settled_id, FALSE AS is_lapsed,
+           (SELECT array_agg(n) FROM held WHERE is_known) AS known,
+           EXISTS (SELECT 1 FROM turned WHERE state = 'ready') AS is_more, ",
+    claimed_columns!(),
+    " FROM (SELECT 1) one LEFT JOIN gone g ON TRUE LEFT JOIN next x ON x.after_id = g.message_id
+    LEFT JOIN leased l ON l.message_id = x.message_id",
+    claimed_from!()
+);
 
 /// Every other settlement. Where the database's clock counts, times become durations from now.
 const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
@@ -151,8 +238,12 @@ const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
     SELECT message_id, attempts_n FROM ended");
 
 /// The hot statements by name, for tests that look at their plans.
-pub(crate) const STATEMENTS: &[(&str, &str)] =
-    &[("message_lease", LEASE), ("message_settle_done", SETTLE_DONE), ("message_settle", SETTLE)];
+pub(crate) const STATEMENTS: &[(&str, &str)] = &[
+    ("message_lease", LEASE),
+    ("message_settle_done", SETTLE_DONE),
+    ("message_settle_next", SETTLE_NEXT),
+    ("message_settle", SETTLE),
+];
 
 pub(crate) async fn message_lease(
     db: &mut PgConnection,
@@ -227,6 +318,62 @@ fn claimed(row: &PgRow, wants: &[LeaseWant]) -> DbResult<ClaimedRow> {
         },
         payload,
     })
+}
+
+/// True when [`settle_next`] settles all of these: first attempts that went well, of which none is in it twice, nor two of
+/// one lane.
+pub(super) fn is_for_next(settlements: &[Settlement]) -> bool {
+    let (mut ids, mut lanes) = (HashSet::new(), HashSet::new());
+    settlements.iter().all(|one| {
+        let lane = one.lane.as_deref().map(|lane| (&one.destination, lane));
+        one.is_plainly_done() && ids.insert(one.message_id) && lane.is_none_or(|lane| lanes.insert(lane))
+    })
+}
+
+/// Settles these, which are [`is_for_next`], and takes the next messages of their lanes, all in one statement, which is
+/// a transaction by itself.
+pub(super) async fn settle_next(
+    db: &mut PgConnection,
+    settlements: &[Settlement],
+    want: &NextWant,
+    now: Now,
+) -> DbResult<SettledRows> {
+    let mut sorted: Vec<&Settlement> = settlements.iter().collect();
+    sorted.sort_by_key(|one| one.message_id);
+    let lanes = lanes_of(settlements);
+    let wants = &want.wants;
+    let rows = sqlx::query(SETTLE_NEXT)
+        .bind(sorted.iter().map(|one| one.message_id.number()).collect::<Vec<_>>())
+        .bind(sorted.iter().map(|one| i32::try_from(one.attempt_n).unwrap_or(-1)).collect::<Vec<_>>())
+        .bind(sorted.iter().map(|one| one.http_status.map(i32::from)).collect::<Vec<_>>())
+        .bind(sorted.iter().map(|one| one.settled_at_ms).collect::<Vec<_>>())
+        .bind(now.is_theirs)
+        .bind(lanes.iter().map(|(destination, _)| destination.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(_, lane)| lane.as_str()).collect::<Vec<_>>())
+        .bind(now.ms)
+        .bind(want.lease_ms)
+        .bind(&want.holder)
+        .bind(wants.iter().map(|one| one.destination.as_str()).collect::<Vec<_>>())
+        .bind(wants.iter().map(|one| one.key_valid_for_ms).collect::<Vec<_>>())
+        .bind(wants.iter().map(|one| one.free_bytes_n.cast_signed()).collect::<Vec<_>>())
+        .fetch_all(db)
+        .await?;
+    let (mut ids, mut known, mut next, mut is_more) = (HashSet::new(), HashSet::new(), Vec::new(), false);
+    for row in &rows {
+        let places: Option<Vec<i64>> = row.try_get("known")?;
+        let places = places.into_iter().flatten().filter_map(|n| usize::try_from(n - 1).ok());
+        known.extend(places.filter_map(|place| lanes.get(place)));
+        is_more |= row.try_get::<bool, _>("is_more")?;
+        ids.extend(row.try_get::<Option<i64>, _>("settled_id")?);
+        if row.try_get::<Option<i64>, _>("message_id")?.is_some() {
+            next.push(claimed(row, wants)?);
+        }
+    }
+    let written = settlements.iter().map(|one| {
+        let lane = one.lane.clone().map(|lane| (one.destination.to_string(), lane));
+        lane.is_none_or(|lane| known.contains(&lane)).then(|| ids.contains(&one.message_id.number()))
+    });
+    Ok((written.collect(), next, is_more))
 }
 
 /// True when one statement, which is a transaction by itself, settles all of these: none has a lane, whose

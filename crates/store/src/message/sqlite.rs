@@ -4,10 +4,10 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
-use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
+use super::types::{LeaseWant, NextWant, SettleTo, SettledRows, Settlement, lanes_of};
 use crate::db::DbResult;
 use crate::event::stored_body;
-use crate::lane;
+use crate::lane::{self, Lane};
 use hooklatch_core::types::{AttemptResult, MessageId, SentUnder, UnixMs};
 
 /// Finds a row when a claim would find anything; for a connection that only reads.
@@ -23,6 +23,14 @@ const DUE: &str = "/* message_lease */ SELECT message_id, generation, effect_nam
     WHERE destination = ?1 AND state IN ('ready', 'leased') AND visible_at_ms <= ?2
       AND NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = ?1)
     ORDER BY visible_at_ms, message_id LIMIT ?3";
+/// The next of a lane, as [`DUE`] has it.
+const NEXT: &str =
+    "/* message_settle */ SELECT message_id, generation, effect_name, lane, attempts_n, attempts_before_n,
+        FALSE AS is_lapsed, last_result, created_at_ms, visible_at_ms, first_sent_at_ms, key_valid_until_ms,
+        last_ended_at_ms, body_bytes_n
+    FROM outbox_queue
+    WHERE destination = ?1 AND lane = ?2 AND lane_seq = ?3 AND +state = 'ready' AND body_bytes_n <= ?4
+      AND NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = ?1)";
 const LAPSED: &str = "/* message_lease */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, result, error)
     SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms), ?2, 'unknown',
@@ -228,6 +236,45 @@ pub(crate) fn message_settle(
     settlements: &[Settlement],
     key_id: Option<&str>,
 ) -> DbResult<Vec<bool>> {
+    settle(db, settlements, key_id).map(|(written, _)| written)
+}
+
+/// The same, and takes the messages that are due by it in their lanes.
+pub(super) fn settle_next(
+    db: &Connection,
+    settlements: &[Settlement],
+    key_id: Option<&str>,
+    want: &NextWant,
+) -> DbResult<SettledRows> {
+    let (written, turned) = settle(db, settlements, key_id)?;
+    let until_ms = want.now_ms.saturating_add(want.lease_ms);
+    let lease = Lease { now_ms: want.now_ms, until_ms, node: &want.holder };
+    let (mut next, turned_n) = (Vec::new(), turned.len());
+    for ((destination, lane), head_seq) in turned {
+        let Some(of) = want.wants.iter().find(|one| one.destination.as_str() == destination) else {
+            continue;
+        };
+        let values = params![destination, lane, head_seq, of.free_bytes_n.cast_signed()];
+        let mut due = db.prepare_cached(NEXT)?;
+        let found = due.query_row(values, |row| due_row(row, of, &lease)).optional()?;
+        if let Some(mut row) = found {
+            claim(db, &mut row, &lease)?;
+            next.push(row);
+        }
+    }
+    let is_more = next.len() < turned_n;
+    Ok((written.into_iter().map(Some).collect(), next, is_more))
+}
+
+/// A lane whose next message is due, and the place of that in it.
+type TurnedLane = (Lane, i64);
+
+/// Writes settlements. The lanes whose next message is due now, with its place.
+fn settle(
+    db: &Connection,
+    settlements: &[Settlement],
+    key_id: Option<&str>,
+) -> DbResult<(Vec<bool>, Vec<TurnedLane>)> {
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {
         let ended = if one.to == SettleTo::Done { finish(db, one)? } else { put_back(db, one)? };
@@ -236,9 +283,9 @@ pub(crate) fn message_settle(
         }
         written.push(ended.is_some());
     }
-    let lanes = lanes_of(settlements);
-    lane::sqlite::lanes_advance(db, &lanes, settlements.first().map_or(0, |one| one.settled_at_ms))?;
-    Ok(written)
+    let now_ms = settlements.first().map_or(0, |one| one.settled_at_ms);
+    let turned = lane::sqlite::lanes_advance(db, &lanes_of(settlements), now_ms)?;
+    Ok((written, turned))
 }
 
 /// The attempt under way, as the queue had it.

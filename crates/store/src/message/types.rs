@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::claimed::ClaimedRow;
 use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbError, DbResult, Row, StoreError};
 use crate::handle::Store;
@@ -140,6 +141,31 @@ pub struct LeaseWant {
     pub free_bytes_n: u64,
     /// Time for which the destination remembers a key, from the first send. Milliseconds.
     pub key_valid_for_ms: i64,
+}
+
+/// What a worker takes together with its settlements: the next message of each lane whose head they end.
+#[derive(Debug, Clone)]
+pub struct NextWant {
+    /// The destinations of which it takes any. No body of one may be larger than its `free_bytes_n`.
+    pub wants: Vec<LeaseWant>,
+    /// Time that the caller's clock shows.
+    pub now_ms: UnixMs,
+    /// Length of the leases. Milliseconds.
+    pub lease_ms: i64,
+    /// Name under which they are claimed, used once.
+    pub holder: String,
+}
+
+/// What became of settlements, and what was taken with them.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// `false` for each whose token is no longer the message's: then nothing of it was written. `None` for each that is
+    /// still to be settled: what is in its lane changed in that moment, or it takes more than one statement.
+    pub written: Vec<Option<bool>>,
+    /// The next messages of lanes, which were taken.
+    pub next: Vec<LeasedMessage>,
+    /// True when the next message of a lane may be due, and was not taken.
+    pub is_more: bool,
 }
 
 /// A message held by one worker until its lease ends.
@@ -350,6 +376,9 @@ pub struct MessageRow {
     /// The strictest rule under which a call was made that may have taken effect.
     pub sent_under: Option<SentUnder>,
 }
+
+/// What was written of settlements, the messages that were taken with them, and whether another one is due.
+pub(super) type SettledRows = (Vec<Option<bool>>, Vec<ClaimedRow>, bool);
 
 /// The lanes of these settlements, each once, in the one order in which all transactions lock them.
 pub(super) fn lanes_of(settlements: &[Settlement]) -> Vec<Lane> {
