@@ -20,6 +20,11 @@ pub(super) async fn start() -> (String, Arc<AtomicUsize>) {
         calls_n.fetch_add(1, Ordering::Relaxed);
         "{}"
     }
+    async fn after_20_ms(State(calls_n): State<Arc<AtomicUsize>>, _body: Bytes) -> &'static str {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        calls_n.fetch_add(1, Ordering::Relaxed);
+        "{}"
+    }
     let calls_n = Arc::new(AtomicUsize::new(0));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/calls", listener.local_addr().unwrap());
@@ -27,11 +32,6 @@ pub(super) async fn start() -> (String, Arc<AtomicUsize>) {
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         "{}"
     };
-    async fn after_20_ms(State(calls_n): State<Arc<AtomicUsize>>, _body: Bytes) -> &'static str {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        calls_n.fetch_add(1, Ordering::Relaxed);
-        "{}"
-    }
     let router = Router::new()
         .route("/calls/20ms", axum::routing::post(after_20_ms))
         .route("/calls/slow", axum::routing::post(slow))
