@@ -306,6 +306,10 @@ async fn a_flood_of_forgeries_writes_few_lines_and_hides_nothing_of_another_prov
     for n in 0..2_000 {
         let (client, url) = (client.clone(), server.url("/webhooks/stripe"));
         let header = format!("t={},v1={n:064x}", now_s());
+        // A flood of requests, not of connections: those beyond the room of a listener are closed.
+        if flood.len() >= 100 {
+            assert_eq!(flood.join_next().await.unwrap().unwrap(), 401);
+        }
         flood.spawn(async move {
             client
                 .post(url)
