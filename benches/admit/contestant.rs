@@ -167,7 +167,7 @@ impl Contestant {
                 );
                 let mut config = scratch.config(url, "stripe", &secrets).unwrap();
                 if self == Self::InLanes {
-                    let lane = "to = \"silent\", lane = \"payload.data.object.customer\"";
+                    let lane = "to = \"silent\", lane = \"payload.customer\"";
                     config = config.replacen("to = \"silent\"", lane, 1);
                 }
                 let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));

@@ -75,7 +75,7 @@ fn message(kind: PrunedKind, found: &OldRows, lease: &PruneLease) -> DbResult<St
     };
     let delete = Statements::of(kind).delete();
     let delete = format!(
-        "WITH gone AS ({delete} AND {IS_OURS} RETURNING {id} AS id){with}
+        "/* prune_delete */ WITH gone AS ({delete} AND {IS_OURS} RETURNING {id} AS id){with}
          SELECT {IS_OURS} AS is_ours, (SELECT COUNT(*) FROM gone) AS gone_n"
     );
     Ok(format!("{SETTINGS};\n{claim};\n{lock}{}", inlined(&delete, &values)?))

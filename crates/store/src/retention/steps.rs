@@ -175,8 +175,9 @@ async fn lease_claim(db: &mut Executor<'_>, lease: &PruneLease, more: &str) -> D
     if !db.is_postgres() {
         return Ok(true);
     }
-    let sql =
-        format!("WITH lease AS ({LEASE} RETURNING node) SELECT (SELECT COUNT(*) FROM lease) AS n{more}");
+    let sql = format!(
+        "/* prune_lease */ WITH lease AS ({LEASE} RETURNING node) SELECT (SELECT COUNT(*) FROM lease) AS n{more}"
+    );
     let row = db.fetch_one(sql, &[lease.node.as_str().into(), lease.for_ms.into()]).await?;
     Ok(row.int("n")? == 1)
 }
