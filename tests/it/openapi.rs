@@ -47,7 +47,15 @@ fn fuzz(server: &Server, more: &[&str]) {
         .args(["--generation-database", "none"])
         .args(more)
         .current_dir(folder.path());
-    let output = command.output().unwrap();
+    // The fuzzer reads its own source; Python before 3.12 may fail at that, which says nothing about the server:
+    // https://github.com/python/cpython/issues/106905
+    let mut output = command.output().unwrap();
+    for _ in 0..3 {
+        if !String::from_utf8_lossy(&output.stdout).contains("AST constructor recursion depth mismatch") {
+            break;
+        }
+        output = command.output().unwrap();
+    }
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -104,7 +104,7 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
         (&["operations", "show", "op-9"], 3, "there is no operation `op-9`"),
         (&["destinations", "show", "nope"], 3, "there is no destination `nope`"),
         (&["providers", "--live", "nope"], 3, "there is no provider `nope`"),
-        (&["pairing", "nope"], 3, "there is no provider `nope`"),
+        (&["pairing", "nope"], 3, "there is no pairing secret of provider `nope`"),
         (&["events", "count"], 2, "it is one of `handled`"),
         (&["events", "list", "--state", "faild"], 2, "a similar value exists: 'failed'"),
         (&["sign", "strpe"], 2, "did you mean `stripe`?"),

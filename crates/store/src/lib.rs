@@ -84,6 +84,6 @@ pub use restore::{
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use rhythm::AHEAD_MS_MAX;
 pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
-pub use statements::{meter_statements, rare_statements, statements};
+pub use statements::{meter_statements, rare_statements, statement_for_sqlite, statements};
 pub use token::{OperatorSession, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

@@ -1,6 +1,6 @@
 //! Statements by name, for tests that look at their plans. Those that operators use are in `queries/`.
 
-use super::{admission, decision, event, fetched_key, lane, message, operations, rhythm};
+use super::{admission, db, decision, event, fetched_key, lane, message, operations, rhythm};
 
 /// The statements of the hot operations on PostgreSQL.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -20,6 +20,11 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
         fetched_key::STATEMENTS,
     ]
     .concat()
+}
+
+/// Returns a statement as SQLite gets it.
+pub fn statement_for_sqlite(sql: &str) -> String {
+    db::to_sqlite(sql)
 }
 
 /// Returns the statements that only `/metrics` uses, in the dialects of both databases.

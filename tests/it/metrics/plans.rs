@@ -1,7 +1,7 @@
 //! No count of `/metrics` goes through a table that grows: on SQLite here, on PostgreSQL with a million rows in
 //! `look/plans.rs`.
 
-use hooklatch_store::{meter_statements, operator_statements};
+use hooklatch_store::{meter_statements, operator_statements, statement_for_sqlite};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 use crate::database::{Database, On};
@@ -33,7 +33,7 @@ async fn on_sqlite_each_count_goes_by_its_own_index_with_and_without_statistics(
         sqlx::raw_sql(AssertSqlSafe(before.to_owned())).execute(&mut db).await.unwrap();
         for (name, sql) in &statements {
             let (_, wanted) = WANTED.iter().find(|(known, _)| known == name).unwrap();
-            let sql = format!("EXPLAIN QUERY PLAN {}", sql.replace("FOR UPDATE", ""));
+            let sql = format!("EXPLAIN QUERY PLAN {}", statement_for_sqlite(sql));
             let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut db).await.unwrap();
             let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
             assert!(steps.iter().any(|step| step.contains(wanted)), "{name} after {before}: {steps:#?}");

@@ -111,15 +111,12 @@ async fn plan(database: &Database) -> String {
     let values = ["'done'", "NULL", "NULL", "0", none, "0", none, "9223372036854775807", "0", "50"];
     let all = hooklatch_store::operator_statements();
     let (_, sql) = all.iter().find(|(name, _)| *name == "messages of history").unwrap();
-    let sql = values.iter().enumerate().rev().fold((*sql).to_owned(), |sql, (before_n, value)| {
-        let n = before_n + 1;
-        let sql = if is_sqlite {
-            sql.replace(&format!("= ANY(${n})"), &format!("IN (SELECT value FROM json_each(${n}))"))
-        } else {
-            sql
-        };
-        sql.replace(&format!("${n}"), value)
-    });
+    let sql = if is_sqlite { hooklatch_store::statement_for_sqlite(sql) } else { (*sql).to_owned() };
+    let sql = values
+        .iter()
+        .enumerate()
+        .rev()
+        .fold(sql, |sql, (before_n, value)| sql.replace(&format!("${}", before_n + 1), value));
     let rows: Vec<String> = if is_sqlite {
         let mut db = SqliteConnection::connect(&database.url).await.unwrap();
         let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));

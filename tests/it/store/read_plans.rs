@@ -406,9 +406,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             "event_ledger event" | "search events" => "(provider=? AND event_id=?)",
             _ => continue,
         };
-        let words = (1..=14).fold(sql.to_owned(), |words, n| {
-            words.replace(&format!("= ANY(${n})"), &format!("IN (SELECT value FROM json_each(${n}))"))
-        });
+        let words = hooklatch_store::statement_for_sqlite(sql);
         let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {words}"))).fetch_all(&mut db).await;
         let rows = rows.unwrap_or_else(|why| panic!("{name}: {why}: {words}"));
         let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();

@@ -197,7 +197,7 @@ fn to_postgres(sql: &str) -> String {
     sql.replace(CLOCK_MS, CLOCK_MS_POSTGRES)
 }
 
-fn to_sqlite(sql: &str) -> String {
+pub(crate) fn to_sqlite(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 64);
     let mut rest = sql;
     // True when a word begins here.

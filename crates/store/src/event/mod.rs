@@ -452,8 +452,7 @@ mod tests {
         let db = rusqlite::Connection::open_in_memory().unwrap();
         db.execute_batch(include_str!("../../../../migrations/sqlite/0001_hooklatch.sql")).unwrap();
         for (name, sql) in DUE_STATEMENTS {
-            let sql = sql.replace("= ANY($2)", "IN (SELECT value FROM json_each($2))");
-            let sql = format!("EXPLAIN QUERY PLAN {}", sql.replace(" FOR UPDATE SKIP LOCKED", ""));
+            let sql = format!("EXPLAIN QUERY PLAN {}", crate::db::to_sqlite(sql));
             let mut plan = db.prepare(&sql).unwrap();
             let steps =
                 plan.query_map(rusqlite::params![1_i64, "[]"], |row| row.get::<_, String>("detail")).unwrap();
