@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use crate::access::tables;
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::contract::Operator;
-use crate::database::{Database, on_both};
+use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
 
 on_both!(
@@ -374,7 +374,11 @@ async fn the_command_shows_before_a_deploy_what_would_change(database: &Database
         (output.status.code(), text(output.stdout) + &text(output.stderr))
     };
     let (code, said) = run(&server, &[]);
-    assert!(code == Some(1) && said.contains("schema of the database is"), "{said}");
+    let missing = match database.on() {
+        On::Sqlite => "there is no database `",
+        On::Postgres => "schema of the database is",
+    };
+    assert!(code == Some(1) && said.contains(missing), "{said}");
     server.spawn().await;
     for id in ["evt_1", "evt_2"] {
         post_stripe(&client(), &server.url("/webhooks/stripe"), id).await.unwrap();

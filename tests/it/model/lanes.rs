@@ -1,7 +1,7 @@
 //! A lane between those that add to it and those that settle its head, in every order: an admission holds the lane's row
-//! from its number to its commit, and a settlement takes the next message in the statement that ends the head, whose
-//! snapshot is older than its lock of that row (`SETTLE_NEXT` of `crates/store/src/message/postgres.rs`). Two nodes. What is not
-//! certain in that snapshot is settled again under a lock that is older than the snapshot.
+//! from its number to its commit, and a settlement takes the next message in the statement that ends the head
+//! (`SETTLE_NEXT` of `crates/store/src/message/postgres.rs`), whose snapshot is older than its lock of that row. Two
+//! nodes. What is not certain in that snapshot is settled again under a lock that is older than the snapshot.
 
 use std::collections::BTreeSet;
 
