@@ -48,7 +48,18 @@ fn filter(directives: &str) -> anyhow::Result<Targets> {
 /// brings an engine of regular expressions.
 pub(crate) fn targets(directives: &str) -> Result<Targets, ParseError> {
     let directives = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
-    directives.collect::<Vec<_>>().join(",").parse()
+    let directives: Vec<&str> = directives.collect();
+    // `Targets` takes any text as a module, and nothing as the level ERROR.
+    let is_of_module = |c: char| c.is_alphanumeric() || "_:-".contains(c);
+    let is_read = |directive: &&str| {
+        directive
+            .split_once('=')
+            .is_none_or(|(module, level)| !level.is_empty() && module.chars().all(is_of_module))
+    };
+    if !directives.iter().all(is_read) {
+        return "==".parse();
+    }
+    directives.join(",").parse()
 }
 
 /// Lines for people: without targets, but for those of the audit log, which have no other mark.
@@ -306,6 +317,14 @@ mod tests {
         let (loose, tidy) =
             (targets(" info, hooklatch_outbox=debug ,"), targets("info,hooklatch_outbox=debug"));
         assert_eq!(loose.expect("a filter"), tidy.expect("a filter"));
+    }
+
+    #[test]
+    fn a_filter_of_anything_but_levels_of_modules_is_refused() {
+        for text in ["*=info", "!x=debug", "[span]=debug", "hooklatch[span{f}]=debug", "hooklatch=", "a=b=c"]
+        {
+            assert!(targets(text).is_err(), "{text}");
+        }
     }
 
     #[test]

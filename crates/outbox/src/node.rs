@@ -230,6 +230,8 @@ impl Outbox {
         if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
             warn!("stopped before every result was written; those leases will end by themselves");
         }
+        // What the last results took in their lanes.
+        worker.give_back().await;
         // It is between two looks at the database, or in one whose time is limited.
         ignore_result(timeout(CUT_TIMEOUT, watcher.join_next())).await;
     }

@@ -272,6 +272,10 @@ impl Writer {
         let (written, left) = match taken {
             Ok(Some((written, left))) => (written, Cow::Owned(left)),
             Ok(None) => (Written::default(), Cow::Borrowed(batch)),
+            Err(error @ StoreError::Locked { .. }) => {
+                warn!(%error, settlements_n = batch.len(), "a lane is locked, settling one by one");
+                return None;
+            }
             Err(error) => {
                 failures_n = u32::from(is_away(&error));
                 (Written::default(), Cow::Borrowed(batch))
@@ -311,9 +315,12 @@ impl Writer {
         let (now_ms, lease_ms) = (self.shared.clock.steady_ms(), self.shared.lease_ms());
         let want = NextWant { wants, now_ms, lease_ms, holder: claims.holder.clone() };
         let settled = self.shared.store.message_settle_next(batch, want).await?;
-        claims.answered();
-        for message in settled.next {
-            self.shared.start_claimed(message);
+        // Once the node has stopped working, nothing is started: what was taken is given back like lost claims.
+        if !self.shared.is_closed.load(Ordering::SeqCst) {
+            claims.answered();
+            for message in settled.next {
+                self.shared.start_claimed(message);
+            }
         }
         if settled.is_more {
             self.shared.wake.notify_one();

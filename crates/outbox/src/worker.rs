@@ -211,8 +211,8 @@ impl Worker {
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
     }
 
-    pub(crate) async fn finish(&mut self, cut: &Stopper) {
-        // Claims of the last looks whose answer was lost: as leases that end they would count as perhaps sent.
+    /// Gives back claims whose answer was lost, at a stop: as leases that end they would count as perhaps sent.
+    pub(crate) async fn give_back(&mut self) {
         match timeout(CUT_TIMEOUT, self.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "could not give back claims that were not answered"),
@@ -220,6 +220,10 @@ impl Worker {
                 "could not give back claims that were not answered: the database did not answer in time"
             ),
         }
+    }
+
+    pub(crate) async fn finish(&mut self, cut: &Stopper) {
+        self.give_back().await;
         for post in self.shared.posts.get().values() {
             post.is_drained.store(false, Ordering::Relaxed);
         }

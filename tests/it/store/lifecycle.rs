@@ -102,6 +102,16 @@ async fn committed_events_exist_after_a_restart(database: &Database) {
     assert_eq!(super::all_events(&store).await.len(), 1);
 }
 
+/// Also where the role may not read who the server is: the row is a table's of ours.
+#[tokio::test]
+async fn a_postgres_without_its_row_of_the_installation_is_not_ready() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let store = database.store().await;
+    store.probe().await.unwrap();
+    run(&database, "DELETE FROM installation".to_owned()).await;
+    assert!(store.probe().await.is_err());
+}
+
 #[tokio::test]
 async fn a_second_process_is_refused_a_link_to_the_same_file() {
     let database = Database::create(On::Sqlite).await.unwrap();

@@ -73,8 +73,9 @@ impl Escape {
 pub struct Template {
     environment: Environment<'static>,
     escape: Escape,
-    /// As an address, it may have empty segments: its text has one, or statements decide about them.
-    may_be_hollow: bool,
+    /// As an address, how many empty segments its path may have: as many as its text has; unset where statements
+    /// decide about them.
+    hollow_n_max: Option<usize>,
 }
 
 impl std::fmt::Debug for Template {
@@ -134,9 +135,9 @@ pub fn climbs(url: &str) -> bool {
     segments(url).any(|segment| matches!(segment, "." | ".."))
 }
 
-/// True when an address has an empty segment.
-fn is_hollow(url: &str) -> bool {
-    segments(url).any(str::is_empty)
+/// How many empty segments an address has.
+fn hollow_n(url: &str) -> usize {
+    segments(url).filter(|segment| segment.is_empty()).count()
 }
 
 /// The parts of the path of an address.
@@ -175,14 +176,14 @@ impl Template {
         });
         environment.set_formatter(move |out, state, value| put_in(out, state, value, escape));
         environment.add_template_owned(NAME, bounded).map_err(|error| words(&error))?;
-        let may_be_hollow = text.contains("{%") || is_hollow(&without_tags(text));
-        Ok(Self { environment, escape, may_be_hollow })
+        let hollow_n_max = (!text.contains("{%")).then(|| hollow_n(&without_tags(text)));
+        Ok(Self { environment, escape, hollow_n_max })
     }
 
     /// True when this address, which it made, lacks a whole segment of its path, because a value is empty or null: it is
     /// the address of something else, such as of all customers instead of one.
     pub fn lacks_segment(&self, url: &str) -> bool {
-        !self.may_be_hollow && is_hollow(url)
+        self.hollow_n_max.is_some_and(|most_n| hollow_n(url) > most_n)
     }
 
     /// Fills the template in, within `limits`. An error is in words without values.
@@ -741,6 +742,9 @@ mod tests {
             ("https://far/a-{{ b }}", "https://far/a-", false),
             ("https://far/a?b={{ b }}/", "https://far/a?b=/", false),
             ("https://far/{{ a }}/", "https://far/1/", false),
+            ("https://far/{{ a }}/", "https://far//", true),
+            ("https://far//{{ a }}", "https://far//", true),
+            ("https://far//{{ a }}", "https://far//1", false),
             ("https://far/a{% if b %}/{{ b }}{% endif %}", "https://far/a/", false),
         ] {
             let template = Template::parse(text, Escape::Url).unwrap();

@@ -207,7 +207,7 @@ pub(crate) fn to_sqlite(sql: &str) -> String {
             let (text, after) = rest.split_at_checked(first.len_utf8()).unwrap_or((rest, ""));
             (text.to_owned(), after)
         });
-        is_start = !text.ends_with(is_of_word);
+        is_start = !text.ends_with(|c| is_of_word(c) || c == '.');
         if text.is_empty() {
             out.truncate(out.trim_end().len());
         }
@@ -287,6 +287,7 @@ mod translate_tests {
             ("AND e.a IN ('b', 'c', 'd') AND", "AND (e.a IN ('b', 'c') OR e.a = 'd') AND"),
             ("(a IN ('b', 'c', 'd', 'e')) IS TRUE", "((a IN ('b', 'c') OR a IN ('d', 'e'))) IS TRUE"),
             ("LEAST(a, GREATEST(b, 1))", "MIN(a, MAX(b, 1))"),
+            ("t1.a IN ('b', 'c', 'd')", "t1.a IN ('b', 'c', 'd')"),
             ("AT_LEAST(a)", "AT_LEAST(a)"),
             ("LIMIT $1 FOR UPDATE SKIP LOCKED)", "LIMIT $1)"),
             ("LIMIT 1 FOR UPDATE", "LIMIT 1"),

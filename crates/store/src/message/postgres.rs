@@ -123,7 +123,8 @@ const SETTLE_DONE: &str = "/* message_settle */ WITH gone AS (
 /// What is next in a lane is read in the snapshot of the statement, which is older than the lock of the lane's row: an
 /// admission that held that row until then may have written a message that the snapshot has not. Whatever changes what
 /// is in a lane writes its row. So a lane is `known` where the row that is locked is the row of the snapshot, and nothing
-/// is written of the others: they take a statement that begins after the lock.
+/// is written of the others: they take a statement that begins after the lock. All lanes are locked before the first
+/// message (`COUNT(*)`), as operators' decisions lock them.
 const SETTLE_NEXT: &str = concat!(
     "/* message_settle */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $5 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $8 END AS now_ms
@@ -137,6 +138,7 @@ const SETTLE_NEXT: &str = concat!(
         DELETE FROM outbox_queue q
         WHERE q.message_id = ANY ($1::bigint[]) AND q.attempts_n = ($2::int[])[width_bucket(q.message_id, $1)]
           AND q.state IS NOT DISTINCT FROM 'leased'
+          AND (SELECT COUNT(*) FROM held) >= 0
           AND (q.lane IS NULL OR (q.destination, q.lane) IN (SELECT destination, lane FROM held WHERE is_known))
         RETURNING q.message_id, q.created_at_ms, q.first_sent_at_ms, q.attempts_n, q.generation, q.shard,
                   q.destination, q.effect_name, q.node, q.lane, width_bucket(q.message_id, $1) AS place

@@ -93,7 +93,13 @@ impl Store {
         let found = identity_beside(&self.parts.backend, NOTED_BESIDE, |row, now| {
             Ok((state_of(row, Some(&now))?, now))
         });
-        let Some((state, now)) = found.await? else { return Ok(()) };
+        let Some((state, now)) = found.await? else {
+            // The server may not say which one it is, which is no failure; a missing or damaged row of ours is one.
+            return match self.parts.backend {
+                Backend::Sqlite(_) => Ok(()),
+                Backend::Postgres(_) => alone!(self.reader.restore_state(None)).map(drop),
+            };
+        };
         let had_target = *self.parts.had_target.get_or_init(|| now.has_target);
         let what = match state {
             RestoreState::Backup { .. } | RestoreState::Elsewhere => {
