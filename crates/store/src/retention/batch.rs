@@ -21,11 +21,15 @@ const IS_OURS: &str = "COALESCE((SELECT r.node FROM retention_lease r WHERE r.on
 
 /// Locks bodies by a statement of its own, so that the next one sees what whoever had them before has committed. Those
 /// under a concurrent decision are skipped; a later decision finds that they are deleted.
-const BODIES_LOCK: &str = "/* prune_delete */ SELECT set_config('hooklatch.pruned', COALESCE((
-    SELECT CAST(array_agg(l.event_seq) AS TEXT) FROM (
-        SELECT event_seq FROM webhook_payloads WHERE event_seq = ANY($1)
-            AND COALESCE((SELECT r.node FROM retention_lease r WHERE r.one = 1) = $5, false)
-        ORDER BY event_seq FOR UPDATE SKIP LOCKED) l), '{}'), true)";
+fn bodies_lock() -> String {
+    format!(
+        "/* prune_delete */ SELECT set_config('hooklatch.pruned', COALESCE((
+             SELECT CAST(array_agg(l.event_seq) AS TEXT) FROM (
+                 SELECT event_seq FROM webhook_payloads WHERE event_seq = ANY($1) AND {IS_OURS}
+                 ORDER BY event_seq FOR UPDATE SKIP LOCKED) l), '{{}}'), true)"
+    )
+}
+
 /// The bodies that are locked.
 const LOCKED: &str = "CAST(current_setting('hooklatch.pruned') AS BIGINT[])";
 
@@ -64,7 +68,7 @@ fn message(kind: PrunedKind, found: &OldRows, lease: &PruneLease) -> DbResult<St
     let mut values = [numbers, literal(cut_ms), literal(from), literal(to), node];
     let mut lock = String::new();
     if kind == PrunedKind::Bodies {
-        lock = inlined(BODIES_LOCK, &values)? + ";\n";
+        lock = inlined(&bodies_lock(), &values)? + ";\n";
         LOCKED.clone_into(&mut values[0]);
     }
     let (id, with) = match kind {
