@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{LevelFilter, ParseError, Targets, filter_fn};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -46,7 +46,7 @@ fn filter(directives: &str) -> anyhow::Result<Targets> {
 
 /// Reads a `log.filter`: levels of modules. `EnvFilter` would read values of spans too, which nothing here has, and
 /// brings an engine of regular expressions.
-pub(crate) fn targets(directives: &str) -> Result<Targets, ParseError> {
+pub(crate) fn targets(directives: &str) -> anyhow::Result<Targets> {
     let directives = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     let directives: Vec<&str> = directives.collect();
     // `Targets` takes any text as a module, and nothing as the level ERROR.
@@ -56,10 +56,8 @@ pub(crate) fn targets(directives: &str) -> Result<Targets, ParseError> {
             .split_once('=')
             .is_none_or(|(module, level)| !level.is_empty() && module.chars().all(is_of_module))
     };
-    if !directives.iter().all(is_read) {
-        return "==".parse();
-    }
-    directives.join(",").parse()
+    anyhow::ensure!(directives.iter().all(is_read), "it has more than levels of modules");
+    Ok(directives.join(",").parse()?)
 }
 
 /// Lines for people: without targets, but for those of the audit log, which have no other mark.
