@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
-use crate::brokers::proxy::{Mode as ProxyMode, Proxy};
+use crate::brokers::proxy::Mode as ProxyMode;
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
 use crate::store::{admit, event, message, name};
@@ -148,13 +148,7 @@ async fn a_claim_with_a_lost_response_is_returned_unchanged(database: &Database)
 async fn a_claimed_call_that_was_never_sent_needs_no_decision() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let direct = Fixture::new(&database).await;
-    let port = reqwest::Url::parse(&database.url).unwrap().port().unwrap_or(5_432);
-    // The statement of a claim contains the node's name.
-    let proxy = Proxy::before(port, b"node-1/", false).await;
-    let mut url = reqwest::Url::parse(&database.url).unwrap();
-    url.set_port(Some(proxy.port)).unwrap();
-    let through = Database::at(url.to_string());
-    let fixture = Fixture { stub: direct.stub.clone(), ..Fixture::new(&through).await };
+    let (proxy, fixture) = direct.through_proxy(&database).await;
     for n in 0..5 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }

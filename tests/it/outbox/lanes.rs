@@ -8,7 +8,7 @@ use hooklatch_store::NewMessage;
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
-use crate::brokers::proxy::{Mode as ProxyMode, Proxy};
+use crate::brokers::proxy::Mode as ProxyMode;
 use crate::database::{Database, On, on_both};
 use crate::process::until;
 use crate::store::{admit, event, message};
@@ -72,13 +72,7 @@ async fn what_a_stop_finds_taken_in_a_lane_is_handed_back(database: &Database) {
 async fn what_was_taken_in_a_lane_is_given_back_when_the_answer_is_lost() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let direct = Fixture::new(&database).await;
-    let port = reqwest::Url::parse(&database.url).unwrap().port().unwrap_or(5_432);
-    // A claim contains the node's name, also one that comes with a settlement.
-    let proxy = Proxy::before(port, b"node-1/", false).await;
-    let mut url = reqwest::Url::parse(&database.url).unwrap();
-    url.set_port(Some(proxy.port)).unwrap();
-    let through = Database::at(url.to_string());
-    let fixture = Fixture { stub: direct.stub.clone(), ..Fixture::new(&through).await };
+    let (proxy, fixture) = direct.through_proxy(&database).await;
     let mut ids = Vec::new();
     for n in 0..4 {
         ids.push(add(&fixture, "a", n).await);

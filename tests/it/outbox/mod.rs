@@ -28,6 +28,7 @@ use hooklatch_core::types::Clock;
 use hooklatch_outbox::Outbox;
 use hooklatch_store::{LeaseWant, MessageRow, Store};
 
+use crate::brokers::proxy::Proxy;
 use crate::database::Database;
 use crate::store::{admit, event, key, message, name};
 use crate::stub::Stub;
@@ -50,6 +51,16 @@ impl Fixture {
         let store = database.store().await;
         let installation_id = store.installation_id().await.unwrap();
         Self { store, clock: Clock::manual(START_MS), stub: Stub::start().await, installation_id }
+    }
+
+    /// The same destination, and a node whose connections to PostgreSQL go through a proxy. That knows a claim by the
+    /// node's name, also one that comes with a settlement.
+    async fn through_proxy(&self, database: &Database) -> (Proxy, Self) {
+        let mut url = reqwest::Url::parse(&database.url).unwrap();
+        let proxy = Proxy::before(url.port().unwrap_or(5_432), b"node-1/", false).await;
+        url.set_port(Some(proxy.port)).unwrap();
+        let node = Self::new(&Database::at(url.to_string())).await;
+        (proxy, Self { stub: self.stub.clone(), ..node })
     }
 
     /// The key that the calls of this event's message to `destination` carry.
