@@ -56,6 +56,28 @@ fn the_time_at_the_sender_is_in_milliseconds_whatever_it_counts() {
     }
 }
 
+/// One reader takes the first of two members, another the last: a handler or template would act on what the sender did
+/// not mean.
+#[test]
+fn an_event_with_two_payloads_is_unreadable_and_one_without_is_its_own() {
+    let stripe = dev(&kind("stripe"));
+    for (body, want) in [
+        (r#"{"id":"evt_1","type":"x","data":{"object":{"id":"a"}}}"#, Ok(r#"{"id":"a"}"#)),
+        (
+            r#"{"id":"evt_1","type":"x","data":{"object":{"id":"a"}},"data":{}}"#,
+            Err("`/data/object`) is there twice"),
+        ),
+        (r#"{"id":"evt_1","type":"x","data":{"object":{},"object":{"id":"a"}}}"#, Err("is there twice")),
+        (r#"{"id":"evt_1","type":"x"}"#, Ok(r#"{"id":"evt_1","type":"x"}"#)),
+    ] {
+        let event = &events(&stripe, body)[0];
+        match want {
+            Ok(payload) => assert_eq!((&event.payload[..], &event.unreadable), (payload.as_bytes(), &None)),
+            Err(why) => assert!(event.unreadable.as_ref().is_some_and(|said| said.contains(why)), "{body}"),
+        }
+    }
+}
+
 #[test]
 fn a_resource_of_wechat_pay_is_decrypted_for_handlers_and_kept_as_it_was_signed() {
     // Signed and encrypted by the sender's own SDK.

@@ -6,10 +6,11 @@
 //!
 //! `scan.rs` walks over one text, `document.rs` finds what pointers name in it and compares texts of one event,
 //! `by_value.rs` writes texts again in one way and so compares them however they are written, `redact.rs` leaves values
-//! out. Nothing is turned into numbers.
+//! out. Nothing is turned into numbers but in `exact.rs`, for what needs values: there what would be changed is an error.
 
 mod by_value;
 mod document;
+mod exact;
 mod redact;
 mod scan;
 #[cfg(test)]
@@ -19,5 +20,6 @@ pub use by_value::{Rewrite, rewritten};
 pub use document::{
     Document, Finder, PointerTarget, elements, find, first_elements, is_rendering, members, text, text_of,
 };
+pub use exact::exact_value;
 pub use redact::RedactedPaths;
-pub use scan::{has_wide_integer, push_text};
+pub use scan::push_text;

@@ -8,7 +8,7 @@ use minijinja::{Value, context};
 use super::dispatch::off_the_workers;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
 use hooklatch_core::config::DestinationConfig;
-use hooklatch_core::json::has_wide_integer;
+use hooklatch_core::json::{Document, exact_value};
 use hooklatch_core::template::{self, Escape, Limits, RenderError, Template, climbs, is_template};
 use hooklatch_core::types::Name;
 
@@ -148,20 +148,12 @@ impl Templates {
         key_of: impl Fn(&str) -> String,
     ) -> Result<Effects, TemplateError> {
         let (mut payload, mut envelope) = (None, None);
-        let parsed = |text: &[u8]| {
-            if has_wide_integer(text) {
-                let why = "the event has a whole number beyond 2^64, which templates would round; write a handler for it";
-                return Err(why.to_owned());
-            }
-            let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
-            Ok(template::values(&json))
-        };
         for message in effects.messages_mut() {
             let Some(parts) = self.parts.get(&message.destination) else { continue };
             let inexact = |why| TemplateError::new(&message.destination, "template", why);
             let payload = match &payload {
                 Some(payload) => payload,
-                None => payload.insert(parsed(&event.payload).map_err(inexact)?),
+                None => payload.insert(exact(&event.payload).map_err(inexact)?),
             };
             let envelope = match parts.envelope_in {
                 None => Value::from(()),
@@ -176,11 +168,12 @@ impl Templates {
                     }
                     match &envelope {
                         Some(envelope) => Value::clone(envelope),
-                        None => envelope.insert(parsed(text).map_err(inexact)?).clone(),
+                        None => envelope.insert(exact(text).map_err(inexact)?).clone(),
                     }
                 }
             };
-            let values = values(event, (payload, &envelope), message, &key_of(&message.name));
+            let values =
+                values(event, (payload, &envelope), message, &key_of(&message.name)).map_err(inexact)?;
             parts.fill(message, &values, limits)?;
         }
         Ok(effects)
@@ -205,10 +198,10 @@ fn values(
     (payload, envelope): (&Value, &Value),
     message: &Message,
     idempotency_key: &str,
-) -> Value {
+) -> Result<Value, String> {
     let headers: BTreeMap<&str, String> = event.headers.all().collect();
-    let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
-    context! {
+    let body = message.body.as_ref().map_or(Ok(Value::from(())), |body| exact(body))?;
+    Ok(context! {
         idempotency_key => idempotency_key,
         event => context! {
             provider => event.provider.as_str(), id => &event.event_id, type => &event.event_type,
@@ -219,8 +212,19 @@ fn values(
         headers => headers,
         message => context! {
             name => &message.name, method => &message.method, path => &message.path,
-            body => template::values(&body),
+            body => body,
         },
+    })
+}
+
+/// A JSON text as templates have it; `null` for what is no JSON. The error says what in it they would change.
+fn exact(text: &[u8]) -> Result<Value, String> {
+    match exact_value(text) {
+        Ok(json) => Ok(template::values(&json)),
+        Err(why) if Document::parse(text).is_some() => {
+            Err(format!("templates would change the event, which has {why}; write a handler for it"))
+        }
+        Err(_) => Ok(Value::from(())),
     }
 }
 
@@ -368,6 +372,16 @@ mod tests {
         // A guest has no customer: "delete this one" must not become "delete all of them".
         for payload in [r#"{"id":null}"#, r#"{"id":""}"#] {
             check("https://far.test/customers/{{ payload.id }}", None, payload, "empty or null");
+        }
+        // A template that has defaults must not take "cannot be read" for "is not there".
+        for payload in [
+            r#"{"id":1,"note":"\ud83d"}"#,
+            r#"{"id":1,"n":1e400}"#,
+            r#"{"id":1,"rate":0.123456789012345678}"#,
+            r#"{"id":1,"id":2}"#,
+            &format!(r#"{{"id":1,"deep":{}{}}}"#, "[".repeat(200), "]".repeat(200)),
+        ] {
+            check("https://far.test/{{ payload.id | default(0) }}", None, payload, "would change the event");
         }
         check("https://{{ payload.host }}/x", None, r#"{"host":"canary/evil"}"#, "not an address");
         check("https://far.test/", Some("{{ payload.m }}"), r#"{"m":"canary"}"#, "not a method");

@@ -181,15 +181,19 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
     };
     let event = EventText { document, text: json, digest: &digest, event_n };
     let mut incoming = new(reader, event_type(reader, event), digest, body);
-    if let Err(why) = identify(reader, event, &mut incoming) {
-        let (event_type, search_ids) = (incoming.event_type, search_ids(reader, event, ""));
-        return IncomingEvent { event_type, search_ids, ..unreadable(reader, body, why) };
-    }
+    let identified = identify(reader, event, &mut incoming);
+    let payload = match identified.and_then(|()| payload(reader.spec, json, document)) {
+        Ok(payload) => payload,
+        Err(why) => {
+            let (event_type, search_ids) = (incoming.event_type, search_ids(reader, event, ""));
+            return IncomingEvent { event_type, search_ids, ..unreadable(reader, body, why) };
+        }
+    };
     IncomingEvent {
         search_ids: search_ids(reader, event, &incoming.key.event_id),
         object: object(reader, event),
         created_at_ms: happened(reader, event),
-        payload: payload(reader.spec, json, document),
+        payload,
         envelope: json.clone(),
         ..incoming
     }
@@ -277,10 +281,18 @@ fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Op
 }
 
 /// The bytes that handlers get: what the spec points at, or all of the JSON text.
-pub(super) fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
+/// An event without that part is its own payload; one that has it twice has none.
+pub(super) fn payload(
+    event: &EventSpec,
+    json: &Bytes,
+    document: Option<&Document<'_>>,
+) -> Result<Bytes, String> {
     match document.map(|document| document.find(&event.payload)) {
-        Some(PointerTarget::One(text)) => json.slice_ref(text),
-        _ => json.clone(),
+        Some(PointerTarget::One(text)) => Ok(json.slice_ref(text)),
+        Some(PointerTarget::Doubled) => {
+            Err(format!("a member on the way to the payload (`{}`) is there twice", event.payload))
+        }
+        _ => Ok(json.clone()),
     }
 }
 

@@ -263,7 +263,7 @@ pub fn stored(
     let json = json_of(event, body)?;
     // Each element of a batch was kept by itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
-    Ok((payload(event, &json, Document::parse(&json).as_ref()), json))
+    Ok((payload(event, &json, Document::parse(&json).as_ref())?, json))
 }
 
 /// The response that the sender of a verified request expects.

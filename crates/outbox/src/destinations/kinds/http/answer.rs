@@ -16,6 +16,7 @@ use crate::policy::CallAnswer;
 use hooklatch_core::config::{
     AuthConfig, CaptureConfig, DestinationConfig, QueryConfig, Secret, SuccessConfig,
 };
+use hooklatch_core::json::exact_value;
 use hooklatch_core::template::{self, Escape, Limits, Template};
 use hooklatch_store::LeasedMessage;
 
@@ -55,7 +56,7 @@ impl AnswerReader {
         let Some(success) = self.success.as_ref().filter(|_| (200..=299).contains(&code)) else {
             return status;
         };
-        let Some(json) = body.and_then(|body| serde_json::from_slice::<Value>(body).ok()) else {
+        let Some(json) = body.and_then(|body| exact_value(body).ok()) else {
             return CallAnswer::Unknown(format!("answered {code}, and its body could not be read as JSON"));
         };
         if is_success(success, json.pointer(&success.pointer)) {
@@ -134,14 +135,19 @@ impl Question {
     pub(crate) fn judge(&self, code: u16, body: &[u8]) -> Asked {
         match code {
             404 => Asked::DidNotHappen,
-            200..=299 => self.judge_body(body),
+            // Parts of an answer, and what a proxy made of one, deny nothing.
+            200..=299 => match self.judge_body(body) {
+                Asked::DidNotHappen if code != 200 => unclear(format!("answered {code}")),
+                asked => asked,
+            },
             _ => unclear(format!("answered {code}")),
         }
     }
 
     fn judge_body(&self, body: &[u8]) -> Asked {
-        let Ok(json) = serde_json::from_slice::<Value>(body) else {
-            return unclear("the answer is not JSON");
+        let json = match exact_value(body) {
+            Ok(json) => json,
+            Err(why) => return unclear(format!("the answer cannot be read as JSON: {why}")),
         };
         let found = match json.pointer(&self.config.pointer) {
             None | Some(Value::Null) => return Asked::DidNotHappen,
@@ -286,6 +292,12 @@ mod tests {
         check(None, 200, "[]", "no");
         check(Some("7"), 200, r#"{"data":{"state":7}}"#, "yes");
         check(Some("true"), 200, r#"{"data":{"state":true}}"#, "yes");
+        // One reader takes the first of two members, another the last: neither is an answer.
+        check(None, 200, r#"{"data":{"state":"booked","state":null}}"#, "unclear");
+        for code in [201, 202, 203, 206] {
+            check(None, code, "{}", "unclear");
+            check(None, code, r#"{"data":{"state":"any"}}"#, "yes");
+        }
         check(Some("paid"), 404, "", "no");
         check(Some("paid"), 404, "<html>", "no");
         for code in [204, 301, 400, 401, 403, 410, 429, 500, 503] {
