@@ -399,7 +399,7 @@ pub(super) async fn watch_readiness(
     let store = &watched.admission.store;
     let mut is_schema_current = false;
     while !stop.is_set() {
-        let is_database_there = store.probe().await.is_ok();
+        let is_database_there = store.probe().await.is_ok() && watched.admission.is_admitting().await;
         if is_database_there && !is_schema_current {
             is_schema_current = store.schema_state().await.is_ok_and(SchemaState::is_usable);
         }

@@ -29,7 +29,7 @@ use hooklatch_operator::service::Sockets;
 use hooklatch_outbox::traces::{SpanExporter, TraceOptions, Traces};
 use hooklatch_outbox::{NodeCalls, Outbox};
 use hooklatch_receive::admit::{
-    self, AdmitContext, AdmitTasks, Planner, Providers, StartCall, UnderWay, Unreadable,
+    self, AdmissionHealth, AdmitContext, AdmitTasks, Planner, Providers, StartCall, UnderWay, Unreadable,
 };
 use hooklatch_receive::operations::OperationRunner;
 use hooklatch_receive::retention::{Pruner, delete_wholes};
@@ -273,6 +273,7 @@ impl App {
             }),
             wake_outbox: Box::new(move || waker.wake()),
             under_way: UnderWay::default(),
+            health: AdmissionHealth::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),
             traces: outbox.traces(),
             wake_retries: Notify::new(),

@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, on_both};
+use crate::handlers_blocked::is_ready;
 use crate::process::{SECRET, Server, client, now_s, stripe_header, until};
 use crate::store::{candidates, event, key, message, numbered};
 
@@ -25,6 +26,7 @@ on_both!(
     slow_transactional_handlers_refuse_no_other_requests,
     the_handlers_of_one_request_have_a_bounded_time_together,
     of_two_copies_in_one_batch_the_second_is_judged_by_what_stands,
+    readiness_says_no_while_the_database_takes_no_event_and_yes_when_it_refuses_only_one,
 );
 
 /// Runs `sql` beside whatever process has the database.
@@ -344,4 +346,44 @@ async fn of_two_copies_in_one_batch_the_second_is_judged_by_what_stands(database
     assert_eq!(insert(&[&stands]).await, [Latched::New]);
     let conflict = Latched::Conflict { first: stands.digest, first_event_id: "evt_1".to_owned() };
     assert_eq!(insert(&[&other, &stands, &other]).await, [conflict.clone(), Latched::Duplicate, conflict]);
+}
+
+async fn readiness_says_no_while_the_database_takes_no_event_and_yes_when_it_refuses_only_one(
+    database: &Database,
+) {
+    let more = "routes = [{ on = [\"*\"], to = \"billing\" }]";
+    let app = TestApp::start(database, stripe_kind(), more).await;
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    let is_sqlite = database.url.starts_with("sqlite");
+    let refuse = async |table: &str, condition: &str| {
+        let sql = if is_sqlite {
+            format!(
+                "DROP TRIGGER IF EXISTS refuse; CREATE TRIGGER refuse BEFORE INSERT ON {table} {condition}
+                 BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            )
+        } else {
+            format!(
+                "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                     RAISE EXCEPTION 'refused'; END $$;
+                 DROP TRIGGER IF EXISTS refuse ON outbox_queue;
+                 CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW {condition} EXECUTE FUNCTION refuse()"
+            )
+        };
+        execute(database, &sql).await;
+    };
+    let within = Duration::from_secs(30);
+    refuse("outbox_queue", "").await;
+    until("it is not ready while it admits nothing", within, String::new, async || {
+        assert_eq!(app.event("evt_2", "x", 1).await, "");
+        !is_ready(&app).await
+    })
+    .await;
+    refuse("processed_webhook_events", "WHEN (NEW.event_id = 'evt_2')").await;
+    until("it is ready though one event is refused", within, String::new, async || {
+        assert_eq!(app.event("evt_2", "x", 1).await, "");
+        is_ready(&app).await
+    })
+    .await;
+    assert_eq!(app.event("evt_3", "x", 1).await, "accepted");
+    app.running.stop().await;
 }

@@ -26,7 +26,7 @@ impl Drop for Release {
     }
 }
 
-async fn is_ready(app: &TestApp) -> bool {
+pub(crate) async fn is_ready(app: &TestApp) -> bool {
     let answer = client().get(format!("http://{}/readyz", app.running.admin_addr)).send().await;
     answer.is_ok_and(|answer| answer.status() == 200)
 }

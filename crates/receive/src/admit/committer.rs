@@ -106,6 +106,7 @@ async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
         }
         match commit_contained(context, &part).await {
             Ok(BatchEnd::Committed(answers)) => {
+                context.health.note_committed();
                 for (submission, answer) in part.requests.into_iter().zip(answers) {
                     submission.settle(answer);
                 }
@@ -126,7 +127,7 @@ async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
                 pending.push(BatchPart { requests: second, repeats_n: 0, is_suspect: part.is_suspect });
                 pending.push(part);
             }
-            Err(failure) => after(&failure, part, &mut pending),
+            Err(failure) => after(context, &failure, part, &mut pending),
         }
     }
 }
@@ -183,7 +184,7 @@ struct BatchPart {
 }
 
 /// Puts back what is to be tried next, and answers the requests that are not tried again.
-fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
+fn after(context: &AdmitContext, failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
     let requests_n = part.requests.len();
     match failure.remedy(requests_n, part.repeats_n) {
         Remedy::Repeat => {
@@ -200,6 +201,9 @@ fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>)
             }
         }
         Remedy::GiveBack => {
+            if matches!(failure, PassError::Store(_)) {
+                context.health.note_failed();
+            }
             error!(reason = %failure, requests_n, "could not commit; senders were asked to retry");
             for submission in part.requests {
                 submission.settle(Err(AdmitError::Unavailable(failure.to_string())));

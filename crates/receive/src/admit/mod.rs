@@ -22,6 +22,7 @@ mod decision;
 mod dispatch;
 mod entry;
 mod handover;
+mod health;
 mod plan;
 mod retry;
 mod room;
@@ -33,6 +34,7 @@ pub use admitter::{AdmitError, AdmitTasks, AdmittedEvents, Admitter, admitter};
 pub use bodies::Unreadable;
 pub use entry::{CallerRules, ProviderEntry, ProviderTable, Providers, load_pauses, run_pauses};
 pub use handover::{StartCall, TakeSlot};
+pub use health::AdmissionHealth;
 pub use plan::Planner;
 pub use retry::run_retries;
 pub use room::{HeldMemory, LARGE_BYTES, MemoryRoom};
@@ -151,6 +153,8 @@ pub struct AdmitContext {
     pub wake_outbox: Box<dyn Fn() + Send + Sync>,
     /// The batches that are under way.
     pub under_way: UnderWay,
+    /// Whether the database takes events.
+    pub health: AdmissionHealth,
     /// Sizes of batches, in events.
     pub batch_events: metrics::Histogram,
     /// Where spans of the work are recorded.
