@@ -187,18 +187,18 @@ fn hours(hours: u32) -> String {
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {
-    /// `POST /webhooks/NAME`, headers, an empty line and the body; or one vector as a JSON object. A first
-    /// line `# now=1700000000` sets the time to judge it at.
+    /// File with `POST /webhooks/NAME`, headers, an empty line and the body; or with one vector as a JSON object. A
+    /// first line `# now=1700000000` sets the time of verification.
     #[arg(required_unless_present = "recent")]
     file: Option<PathBuf>,
-    /// List what a running server refused, up to a second ago, and why, instead.
+    /// List what a running server rejected, up to a second ago, instead.
     #[arg(long, conflicts_with_all = ["file", "secret"])]
     recent: bool,
-    /// The provider, when the request's path does not say.
+    /// Name of the provider, if the path of the request does not contain it.
     #[arg(long)]
     provider: Option<String>,
-    /// Judge with this secret instead of the configured ones. `-` reads a line of standard input: what stands on a
-    /// command line, everybody on the machine can read.
+    /// Verify with this secret instead of the configured ones. `-` reads a line of standard input: other users of the
+    /// machine can read command lines.
     #[arg(long)]
     secret: Option<String>,
     #[command(flatten)]
@@ -248,10 +248,10 @@ fn explained(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
 
 #[derive(Args)]
 pub(super) struct VectorsArgs {
-    /// Files in the format of `providers/*/vectors.json`, or folders of such files.
+    /// Files in the format of `providers/*/vectors.json`, or folders of them.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// One JSON object a line: id, kind, expect, verdict, step.
+    /// Print one JSON object a line: id, kind, expect, verdict, step.
     #[arg(long)]
     json: bool,
 }

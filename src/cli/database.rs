@@ -40,13 +40,13 @@ use hooklatch_store::{
 
 #[derive(Args)]
 pub(super) struct PruneArgs {
-    /// Only count what would go.
+    /// Only count the rows that would be deleted.
     #[arg(long)]
     dry_run: bool,
-    /// The clock is right, although it is days beyond the last time that old rows were deleted.
+    /// Confirm that the clock is right, although the last pruning was days ago.
     #[arg(long)]
     yes: bool,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -109,12 +109,12 @@ fn prune_json(round: &PruneRound, is_dry: bool) -> Value {
 
 PostgreSQL is backed up by pg_dump or pg_basebackup: docs/backup.md.")]
 pub(super) struct BackupArgs {
-    /// File that the copy is written to; its folder must be there.
+    /// File to write, in an existing folder.
     to: PathBuf,
-    /// Put it in place of a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     replace: bool,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -180,16 +180,16 @@ fn keys_fit(encryption: &EncryptionConfig, keys: &[FileKey]) -> Result<(), Strin
 pub(super) struct KeysArgs {
     #[command(subcommand)]
     command: Option<KeysCommand>,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum KeysCommand {
-    /// Seal what older keys sealed anew with the newest one.
+    /// Re-encrypt values of older keys with the newest.
     Reseal {
-        /// Also what was written in the clear; goes through all rows.
+        /// Encrypt values stored in the clear, too; reads all rows.
         #[arg(long)]
         clear: bool,
     },
@@ -317,20 +317,20 @@ async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Res
 
 #[derive(Args)]
 pub(super) struct WhatIfArgs {
-    /// Name of one event's provider; without it, the newest events that the filter finds.
+    /// Provider of one event. Without it: the newest events that the filter matches.
     #[arg(value_name = "PROVIDER", requires = "event_id")]
     of: Option<String>,
-    /// Id of that event, as its sender has it.
+    /// Event id.
     event_id: Option<String>,
     #[command(flatten)]
     which: EventFilterArgs,
-    /// At most this many events, 1 to 100.
+    /// Number of events, 1 to 100.
     #[arg(long, default_value_t = WHAT_IF_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(WHAT_IF_N_MAX)))]
     limit: u32,
-    /// Continue after the events of an earlier run: the cursor that it printed.
+    /// Continue after an earlier run: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
-    /// Ask a running server, which runs its own handlers: those that are deployed.
+    /// Run the handlers of a running server instead: those that are deployed.
     #[arg(long)]
     live: bool,
     #[command(flatten)]

@@ -33,23 +33,23 @@ use hooklatch_operator::setup;
 #[derive(Args)]
 #[command(after_help = "Examples:
   hooklatch doctor                      everything, in a few seconds
-  hooklatch doctor --all                what is well, too
+  hooklatch doctor --all                passed checks, too
   hooklatch doctor --json | jq '.findings[] | select(.verdict == \"failure\")'
 
-Ends with 0 when all is well, 8 with warnings, 1 with failures.")]
+Exit codes: 0 passed, 8 warnings, 1 failures.")]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     reach: ReachArgs,
-    /// Show what is well, too.
+    /// Show passed checks, too.
     #[arg(long)]
     all: bool,
-    /// Read every page of SQLite's file as well, for up to 12 s.
+    /// Read every page of the SQLite file, for up to 12 s.
     #[arg(long)]
     deep: bool,
-    /// Send no requests through `server.public_url`.
+    /// Do not send requests through `server.public_url`.
     #[arg(long)]
     no_probe: bool,
-    /// PEM file with the only certificates by which `server.public_url` is believed.
+    /// PEM file with the only CA certificates to trust for `server.public_url`.
     #[arg(long, value_name = "FILE")]
     public_ca_file: Option<PathBuf>,
 }

@@ -28,22 +28,22 @@ use hooklatch_core::plain;
 use hooklatch_core::times::{day, in_day};
 use hooklatch_core::types::{DeliveryFilter, EventState};
 
-/// Filter for events; what is not given leaves nothing out.
+/// Filter for events.
 #[derive(Args)]
 pub(super) struct EventFilterArgs {
-    /// State in which they stand.
+    /// State of the event.
     #[arg(long, value_parser = PossibleValuesParser::new(EventState::ALL.iter().map(|one| one.as_str())))]
     state: Option<String>,
-    /// Name of their provider.
+    /// Name of the provider.
     #[arg(long)]
     provider: Option<String>,
-    /// Type in the sender's words, exactly.
+    /// Event type of the sender, exact.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Object that they are about, exactly.
+    /// Id of the object, exact.
     #[arg(long)]
     object: Option<String>,
-    /// Received at this time or later: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
+    /// Received at or after this time: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d ago.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Received before this time.
@@ -68,45 +68,45 @@ impl EventFilterArgs {
 
 #[derive(Subcommand)]
 pub(super) enum Events {
-    /// List the newest events.
+    /// List events, newest first.
     List {
         #[command(flatten)]
         which: EventFilterArgs,
-        /// Those with at least one call that is held, dead, either of the two (stuck), or still to be sent (open).
+        /// Events with a call that is held, dead, stuck (held or dead) or open (not sent yet).
         #[arg(long, value_parser = delivery_filters(), conflicts_with = "since")]
         delivery: Option<String>,
-        /// Those that arrived behind this point, the oldest first: `since` of an earlier page.
+        /// Events after this cursor, oldest first: `since` of an earlier page.
         #[arg(long, value_name = "CURSOR", conflicts_with = "cursor")]
         since: Option<String>,
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count the events that a filter finds; --state has to be said.
+    /// Count events; requires --state.
     Count(EventFilterArgs),
-    /// Show all that is known of one event, in order of time.
+    /// Show one event and its history.
     Show {
-        /// Id of the event, as its sender has it; the name of its provider before it where several have one of this id.
+        /// Event id; the provider before it if several providers have this id.
         #[arg(value_name = "[PROVIDER] ID", num_args = 1..=2, required = true)]
         event: Vec<String>,
-        /// Show the headers and the body too.
+        /// Show headers and body too.
         #[arg(long)]
         content: bool,
     },
-    /// Print the bytes of an event's body; the audit log records it.
+    /// Print the body of an event. Recorded in the audit log.
     Body {
-        /// Name of the event's provider.
+        /// Name of the provider.
         provider: String,
-        /// Id of the event, as its sender has it.
+        /// Event id.
         event_id: String,
-        /// Write them to this file instead.
+        /// Write the body to this file instead.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Dispatch it once more: its messages are new ones, under new keys, and what they do is done again.
+    /// Dispatch an event again: new messages under new keys repeat its effects.
     Rerun(DecideArgs),
-    /// Dispatch what was kept beside another event, a conflict or a replay: an event of its own from now on.
+    /// Dispatch a conflict or replay as an event of its own.
     Dispatch(DecideArgs),
-    /// Say that nothing is to be done about a conflict.
+    /// Dismiss a conflict: nothing is dispatched.
     Dismiss(DecideArgs),
 }
 
@@ -116,14 +116,14 @@ fn delivery_filters() -> PossibleValuesParser {
 
 #[derive(Args)]
 pub(super) struct DecideArgs {
-    /// Name of one event's provider; without it, all events that --state and the other filters find.
+    /// Provider of one event. Without it: all events that the filter matches.
     #[arg(value_name = "PROVIDER", requires = "event_id")]
     of: Option<String>,
-    /// Id of that event, as its sender has it.
+    /// Event id.
     event_id: Option<String>,
     #[command(flatten)]
     which: EventFilterArgs,
-    /// Calls of which they have at least one.
+    /// Events with a call in this state.
     #[arg(long, value_parser = delivery_filters())]
     delivery: Option<String>,
     #[command(flatten)]
@@ -225,14 +225,14 @@ impl ListRow for EventView {
 /// and outcome stay, so that a copy is still known.
 #[derive(Args)]
 pub(super) struct Erase {
-    /// Name of the events' provider.
+    /// Name of the provider.
     provider: String,
-    /// Ids of the events, as their sender has them.
+    /// Event ids.
     #[arg(required = true)]
     event_ids: Vec<String>,
     #[command(flatten)]
     why: WhyArgs,
-    /// Discard their open messages, and whatever else they wait for; without it they are refused.
+    /// Discard open messages and pending retries, too; without it events that have some are refused.
     #[arg(long)]
     discard: bool,
 }
@@ -468,13 +468,13 @@ const SEEN_N_MAX: usize = 20_000;
 
 #[derive(Args)]
 pub(super) struct Tail {
-    /// Name of the provider; all by default.
+    /// Name of the provider. Default: all.
     #[arg(long)]
     provider: Option<String>,
-    /// End after so many events.
+    /// Exit after this many events.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Show the newest events first, so many of the last 100.
+    /// Begin with this many of the newest events, at most 100.
     #[arg(long, value_name = "N", default_value_t = 0)]
     last: usize,
 }

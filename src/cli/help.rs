@@ -16,10 +16,10 @@ use super::shared::{EXIT_CODES, note_closed_pipe, say};
 const GROUPS: [(&str, &str); 6] = [
     ("Run a server", "serve check migrate what-if health doctor"),
     (
-        "Look at what a running server has, and decide",
+        "Inspect a running server and act",
         "search events messages destinations lanes rejected operations tail statistics erase",
     ),
-    ("Senders and signatures", "providers new-kind sign send test-event explain vectors pairing"),
+    ("Providers and signatures", "providers new-kind sign send test-event explain vectors pairing"),
     ("Access", "whoami tokens audit settings"),
     ("Database", "prune backup restore-check keys"),
     ("This program", "completions man"),
@@ -29,7 +29,7 @@ const GROUPS: [(&str, &str); 6] = [
 /// the first one of each of these.
 const EXAMPLES: &str = include_str!("examples.txt");
 
-const SHARED: &str = "Options of every command that asks a server (`hooklatch whoami --help` explains them):
+const SHARED: &str = "Options of every command that calls a server (see `hooklatch whoami --help`):
   --profile NAME, --url URL, --token TOKEN, --ca-file FILE, --json, --color WHEN";
 
 /// Headings of options that all commands of the API have. The help shows them only for `whoami`; completions and the
@@ -117,7 +117,7 @@ pub(super) fn man(program: Command, folder: Option<&Path>) -> anyhow::Result<Exi
         note_closed_pipe(std::io::stdout().write_all(&page(&program)?));
         return Ok(ExitCode::SUCCESS);
     };
-    std::fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
     clap_mangen::generate_to(program, folder)
         .with_context(|| format!("could not write into `{}`", folder.display()))?;
     say(folder.display());

@@ -22,22 +22,22 @@ use hooklatch_core::figures::grouped;
 use hooklatch_core::times::{length_in_words, parse_end};
 use hooklatch_core::types::MessageState;
 
-/// Filter for messages; what is not given leaves nothing out.
+/// Filter for messages.
 #[derive(Args)]
 pub(super) struct FilterArgs {
-    /// State in which they stand.
+    /// State of the message.
     #[arg(long, value_parser = PossibleValuesParser::new(MessageState::ALL.iter().map(|one| one.as_str())))]
     state: Option<String>,
-    /// Name of the destination that they go to.
+    /// Name of the destination.
     #[arg(long)]
     destination: Option<String>,
-    /// Name of the provider of their event.
+    /// Name of the provider.
     #[arg(long)]
     provider: Option<String>,
-    /// Key of the lane that they are in.
+    /// Key of the lane.
     #[arg(long)]
     lane: Option<String>,
-    /// Those written before this time: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
+    /// Created before this time: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d ago.
     #[arg(long, value_name = "TIME")]
     created_before: Option<String>,
 }
@@ -56,31 +56,31 @@ impl FilterArgs {
 
 #[derive(Subcommand)]
 pub(super) enum Messages {
-    /// List the newest messages.
+    /// List messages, newest first.
     List {
         #[command(flatten)]
         which: FilterArgs,
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count the messages that a filter finds; --state has to be said.
+    /// Count messages; requires --state.
     Count(FilterArgs),
-    /// Show one message, its attempts, and what people decided about it.
+    /// Show one message, its attempts and decisions.
     Show {
-        /// Id of the message.
+        /// Message id.
         message_id: String,
     },
-    /// Send it again, under the same key: a held or dead message, or all that are found.
+    /// Send held or dead messages again under the same key.
     Send(DecideArgs),
-    /// Say that it happened.
+    /// Mark messages as done: the effect has happened.
     Done(DecideArgs),
-    /// Say that it shall not be sent.
+    /// Discard messages: they are never sent.
     Discard(DecideArgs),
 }
 
 #[derive(Args)]
 pub(super) struct DecideArgs {
-    /// Id of one message; without it, all messages that --state and the other filters find.
+    /// Message id. Without it: all messages that the filter matches.
     message_id: Option<String>,
     #[command(flatten)]
     which: FilterArgs,
@@ -198,9 +198,9 @@ fn facts(view: &MessageDetail, screen: &Screen, version: Option<&str>) -> String
 /// `destinations`: where messages go, what waits for each, and whether it is paused.
 #[derive(Subcommand)]
 pub(super) enum Destinations {
-    /// List the destinations, with what waits for each.
+    /// List destinations and their waiting messages.
     List,
-    /// Show one destination: its breaker, its pause, what waits.
+    /// Show one destination: breaker, pause, waiting messages.
     Show {
         /// Name of the destination.
         name: String,
@@ -296,23 +296,22 @@ fn destination(view: &DestinationView, screen: &Screen, version: Option<&str>) -
 
 #[derive(Subcommand)]
 pub(super) enum PauseCommand {
-    /// Stop what follows, on all nodes, until it is resumed: nothing is sent to a paused destination, and events of a
-    /// paused provider are answered 200 and kept, but not dispatched. What is under way ends as it does.
+    /// Pause on all nodes. Nothing is sent to a paused destination; events of a paused provider are answered 200 and
+    /// stored, but not dispatched. Running calls complete.
     Pause {
         #[command(flatten)]
         switch: SwitchArgs,
-        /// When it resumes by itself: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now. Without it, only `resume` does
-        /// that.
+        /// Resume automatically at this time: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now.
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
     },
-    /// Resume it: what has waited goes first.
+    /// Resume. What waited goes first.
     Resume(SwitchArgs),
 }
 
 #[derive(Args)]
 pub(super) struct SwitchArgs {
-    /// Name of the destination, or of the provider.
+    /// Name of the destination or provider.
     name: String,
     #[command(flatten)]
     why: WhyArgs,
@@ -348,7 +347,7 @@ pub(super) fn pause_facts(pause: Option<&PauseView>, screen: &Screen) -> Vec<(&'
 /// `lanes`: messages that go one after the other.
 #[derive(Subcommand)]
 pub(super) enum Lanes {
-    /// List the lanes that have open messages: head, depth, and why it does not move.
+    /// List lanes with open messages: head, depth and what blocks them.
     List {
         /// Name of the destination.
         #[arg(long)]

@@ -47,7 +47,7 @@ use hooklatch_receive::provider::Provider;
 #[derive(Parser)]
 #[command(name = "hooklatch", after_help = EXIT_CODES)]
 pub(super) struct Cli {
-    /// The configuration file; without it `hooklatch.toml` if that exists, else the defaults.
+    /// Configuration file. Default: `hooklatch.toml` if it exists, else the built-in defaults.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -56,94 +56,94 @@ pub(super) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Receive events, admit them, and make the calls that follow.
+    /// Start the server.
     Serve {
-        /// For a first look: loopback only, SQLite in .hooklatch/, published secrets, a built-in echo.
+        /// Development mode: loopback only, SQLite in .hooklatch/, published secrets, a built-in echo destination.
         #[arg(long)]
         dev: bool,
     },
-    /// Say all that is wrong with the configuration, and what follows from each sample event.
+    /// Validate the configuration and show what each sample event would do.
     Check {
-        /// One JSON object instead of text.
+        /// Print one JSON object instead of text.
         #[arg(long)]
         json: bool,
     },
-    /// Say what only a live system shows: proxies that rewrite, clocks, secrets, the database, versions.
+    /// Diagnose a running installation: proxies, clocks, secrets, database, versions.
     Doctor(doctor::DoctorArgs),
-    /// Bring the database's schema up to date.
+    /// Apply database migrations.
     Migrate,
-    /// List the provider kinds, or describe one.
+    /// List provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
-    /// Make the folder of a new kind, and list what is left to do.
+    /// Create the folder of a new provider kind.
     NewKind(new_kind::NewKindArgs),
-    /// Print a signed request as a ready curl command.
+    /// Print a signed request as a curl command.
     Sign(sign::SignArgs),
-    /// Send signed samples to a test server.
+    /// Send signed sample events to a test server.
     Send(sign::SendArgs),
-    /// Say why a saved request is or is not believed.
+    /// Explain why a saved request verifies or not.
     Explain(check::ExplainArgs),
-    /// Before a deploy: run this program's handlers on stored events without writing, and report what would differ.
+    /// Run this program's handlers on stored events and report what would differ, without writing.
     WhatIf(database::WhatIfArgs),
-    /// Judge files of signed requests.
+    /// Verify files of signed requests (test vectors).
     Vectors(check::VectorsArgs),
-    /// Show events of a running server, and decide about them.
+    /// List, inspect, rerun and dispatch events.
     Events(Noun<events::Events>),
-    /// Show messages of a running server, and decide about held and dead ones.
+    /// List, inspect, send, settle and discard messages.
     Messages(Noun<messages::Messages>),
-    /// Show destinations of a running server; pause and resume them.
+    /// List, inspect, pause and resume destinations.
     Destinations(Noun<messages::Destinations>),
-    /// Show lanes of a running server: messages that go one after the other.
+    /// List lanes (messages sent in order) and what blocks them.
     Lanes(Noun<messages::Lanes>),
-    /// Show the configuration that a running server has in force.
+    /// Show the configuration of a running server.
     Settings(Noun<records::Settings>),
-    /// Show requests that a running server did not believe.
+    /// List rejected requests.
     Rejected(Noun<records::Rejected>),
-    /// Show what acts on all that a filter found; wait for it, or cancel it.
+    /// Follow, approve, continue and cancel bulk operations.
     Operations(Noun<operations::Operations>),
-    /// Look for whatever id you hold: of an event, an object, a message, a key.
+    /// Search by any id: event, object, message or idempotency key.
     Search(Standalone<records::Search>),
-    /// Show events as they come in.
+    /// Stream events as they arrive.
     Tail(Standalone<events::Tail>),
     /// Count events per minute and provider.
     Statistics(Standalone<records::Statistics>),
     /// Show the audit log.
     Audit(Noun<records::Audit>),
-    /// Show, make and revoke tokens of the operators' API.
+    /// List, create and revoke API tokens.
     Tokens(Noun<records::Tokens>),
-    /// Say which server is reached, and what the token may do there.
+    /// Show the server and the permissions of the token.
     Whoami(Standalone<records::Whoami>),
-    /// Show the secret that a sender sent to a running server while its provider was pairing: once.
+    /// Print the secret that a sender posted during pairing, once.
     Pairing(Standalone<records::Pairing>),
-    /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
+    /// Create a test event on a running server; it has no effects without --route.
     TestEvent(Standalone<sign::TestEvent>),
-    /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
+    /// Delete the bodies of events. Their ids, digests and outcomes are kept.
     Erase(Standalone<events::Erase>),
-    /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
+    /// List the encryption keys in use, or re-encrypt with the newest.
     Keys(database::KeysArgs),
-    /// Delete what is older than `[retention]` says, as a running server does by itself.
+    /// Delete rows older than `[retention]` now.
     Prune(database::PruneArgs),
-    /// Copy the SQLite database to a file, beside a running server.
+    /// Back up the SQLite database, also while the server runs.
     Backup(database::BackupArgs),
-    /// After a restore: say what may be missing and what may be sent twice, and take the database over.
+    /// Examine a restored database and take it over.
     RestoreCheck(restore::RestoreArgs),
-    /// Print a script that completes commands and options in a shell.
+    /// Print a shell completion script.
     Completions {
-        /// Name of the shell.
+        /// Shell.
         shell: Shell,
     },
     /// Print the man page.
     Man {
-        /// Write a page for each command into this folder instead.
+        /// Write one page for each command into this folder instead.
         #[arg(long, value_name = "FOLDER")]
         folder: Option<PathBuf>,
     },
-    /// Ask a running server whether it is ready (for container health checks).
+    /// Check whether a server is ready, for container health checks.
     Health {
-        /// URL of the operator side, without a path; `admin.listen` of the configuration by default, and behind TLS the
-        /// certificate of `admin.tls` is believed.
+        /// URL of the operator listener, without a path. Default: `admin.listen` of the configuration; with TLS the
+        /// certificate of `admin.tls` is trusted.
         #[arg(long)]
         url: Option<String>,
-        /// The authority of its certificate, where that is your own and --url is given: a PEM file.
+        /// PEM file with the CA of its certificate, with --url.
         #[arg(long, value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
         ca_file: Option<PathBuf>,
     },

@@ -73,24 +73,24 @@ pub(super) fn time(name: &str, text: Option<&String>, now_ms: i64) -> Result<Val
 /// Arguments of what may act on several.
 #[derive(Args)]
 struct BulkArgs {
-    /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without
-    /// it a person at a terminal is asked to type the number, and a script does nothing.
+    /// Confirm the set to act on, as printed without this option. On a terminal you may type the number instead; a
+    /// script does nothing without it.
     #[arg(long, value_name = "NUMBER:SET", value_parser = confirmed)]
     yes: Option<Confirmed>,
-    /// Do not wait for the end of the operation.
+    /// Do not wait until the operation ends.
     #[arg(long)]
     no_wait: bool,
-    /// Order it although another operation does the same, or does it to some of the same rows, and is unfinished or
-    /// ended in the last 10 minutes.
+    /// Run even if another operation does the same to some of these rows and is unfinished or ended in the last
+    /// 10 minutes.
     #[arg(long)]
     again: bool,
-    /// Rows of the first steps of what makes calls, such as 1,10,100; the rest follows as the last step. 0: no steps.
+    /// Sizes of the first steps of an act that makes calls, such as 1,10,100; the rest is the last step. 0: no steps.
     #[arg(long, value_name = "ROWS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(0..=100_000))]
     steps: Vec<u64>,
-    /// Most rows a second, where there are steps.
+    /// Rows a second, with steps.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     per_second: Option<u32>,
-    /// Share of failed calls above which it stops by itself, where there are steps. Percent.
+    /// Stop above this percentage of failed calls, with steps.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     stop_percent: Option<u32>,
 }
@@ -330,32 +330,32 @@ fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {
 
 #[derive(Subcommand)]
 pub(super) enum Operations {
-    /// List the newest operations.
+    /// List operations, newest first.
     List(PagingArgs),
     /// Show one operation and its progress.
     Show {
-        /// Id of the operation.
+        /// Operation id.
         operation_id: String,
     },
-    /// Follow one operation to its end; 7 when it still runs.
+    /// Wait until one operation ends; exit code 7 if it still runs.
     Wait {
-        /// Id of the operation.
+        /// Operation id.
         operation_id: String,
-        /// Longest time to wait. Seconds; without it, until the end.
+        /// Seconds to wait. Default: until it ends.
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// Approve one operation that another operator ordered: it begins.
+    /// Approve an operation that another operator ordered.
     Approve(DecideArgs),
-    /// Continue one operation that stopped because too many of its calls failed.
+    /// Continue an operation that stopped after failed calls.
     Continue(DecideArgs),
-    /// Cancel one operation; what was done stays done.
+    /// Cancel an operation. Finished rows stay done.
     Cancel(DecideArgs),
 }
 
 #[derive(Args)]
 pub(super) struct DecideArgs {
-    /// Id of the operation.
+    /// Operation id.
     operation_id: String,
     #[command(flatten)]
     why: WhyArgs,

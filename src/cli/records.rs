@@ -54,7 +54,7 @@ fn names(names: Option<&Vec<String>>) -> Shown {
 /// `settings`: the configuration that a running server has in force.
 #[derive(Subcommand)]
 pub(super) enum Settings {
-    /// List every value that is in force, and where it is set; secrets are not shown.
+    /// List every value in force and its source. Secrets are not shown.
     List(PagingArgs),
 }
 
@@ -81,30 +81,30 @@ impl ListRow for SettingView {
 /// `tokens`: who may use the operators' API.
 #[derive(Subcommand)]
 pub(super) enum Tokens {
-    /// List the tokens, without themselves.
+    /// List tokens, without their secrets.
     List(PagingArgs),
-    /// Make a token, and print it: once.
+    /// Create a token and print it, once.
     Make {
-        /// Name of its holder, for the audit log; unique.
+        /// Unique name of its holder, for the audit log.
         name: String,
         /// Role of its holder.
         #[arg(long, value_parser = roles())]
         role: Role,
-        /// Providers that it reaches, with commas between them; all by default.
+        /// Providers in its scope, separated by commas. Default: all.
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         providers: Option<Vec<String>>,
-        /// Destinations that it reaches, with commas between them; all by default.
+        /// Destinations in its scope, separated by commas. Default: all.
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         destinations: Option<Vec<String>>,
-        /// Time for which it is good: 12h, 90d; from 60s to 366d.
+        /// Lifetime: 12h, 90d; from 60s to 366d.
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         valid_for: u64,
         #[command(flatten)]
         why: WhyArgs,
     },
-    /// Revoke a token, at once and on every node.
+    /// Revoke a token on every node at once.
     Revoke {
-        /// Id of the token, as `tokens list` shows it.
+        /// Token id, as `tokens list` shows it.
         token_id: String,
         #[command(flatten)]
         why: WhyArgs,
@@ -194,7 +194,7 @@ impl ListRow for TokenView {
 /// `audit`: who decided what, and who read contents.
 #[derive(Subcommand)]
 pub(super) enum Audit {
-    /// List the newest rows of the audit log: decisions, and looks at contents.
+    /// List decisions and reads of content, newest first.
     List(PagingArgs),
 }
 
@@ -226,10 +226,9 @@ fn subject(row: &AuditView) -> Option<String> {
 /// `pairing PROVIDER`: the secret that a sender gave the server while it was pairing; the server forgets it with this.
 #[derive(Args)]
 pub(super) struct Pairing {
-    /// Name of the provider whose sender sent it.
+    /// Name of the provider.
     provider: String,
-    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again
-    /// is a new order.
+    /// Idempotency key of the request. Default: a new one for each run.
     #[arg(long)]
     key: Option<String>,
 }
@@ -251,25 +250,25 @@ impl ServerCommand for Pairing {
 /// `rejected`: requests that were refused, and why.
 #[derive(Subcommand)]
 pub(super) enum Rejected {
-    /// List the newest refused requests, and why each was refused.
+    /// List rejected requests and the reasons, newest first.
     ///
-    /// Step `request`: refused before it was verified, because of its size, its speed or its method. Step `address`:
-    /// not in `allow_from`. All others: its signature was not valid.
+    /// Step `request`: refused before verification, for its size, speed or method. Step `address`: not in
+    /// `allow_from`. Others: the signature is not valid.
     List {
-        /// Name of the provider that they were for.
+        /// Name of the provider.
         #[arg(long)]
         provider: Option<String>,
-        /// Reason for which they were refused, such as `mismatch`.
+        /// Reason, such as `mismatch`.
         #[arg(long)]
         reason: Option<String>,
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count the refused requests that are kept, by provider, reason and client: the 50 largest groups.
+    /// Count rejected requests by provider, reason and client: the 50 largest groups.
     Groups,
-    /// List paths that no provider has and that were posted to, with the provider that was probably meant.
+    /// List POSTs to paths without a provider, with the provider that was probably meant.
     ///
-    /// Each node keeps 32 of them in memory, since its start.
+    /// Each node keeps 32 paths in memory, since its start.
     Paths,
 }
 
@@ -337,7 +336,7 @@ impl ListRow for UnknownPathView {
 /// `statistics`: events per minute and provider.
 #[derive(Args)]
 pub(super) struct Statistics {
-    /// Name of the provider; all by default.
+    /// Name of the provider. Default: all.
     #[arg(long)]
     provider: Option<String>,
     /// Minutes to look back, 1 to 1,440.
@@ -381,8 +380,8 @@ impl ListRow for MinuteView {
 /// `search ID`: whatever an id leads to, and why it leads nowhere; 3 when nothing is found.
 #[derive(Args)]
 pub(super) struct Search {
-    /// Id of an event or inside one (payment, order, invoice; six characters are enough), of a message or object, an
-    /// idempotency key, the name of an effect, or the address of a page that ends with an id.
+    /// Id of an event, of something inside one (payment, order, invoice), of a message or object; an idempotency key;
+    /// the name of an effect; or a URL that ends with an id. Six characters are enough for events.
     id: String,
 }
 

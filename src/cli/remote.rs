@@ -27,14 +27,14 @@ use hooklatch_operator::load::{
 /// Arguments of every command that asks a running server.
 #[derive(Args, Default)]
 pub(super) struct ReachArgs {
-    /// A server of ~/.config/hooklatch/profiles.toml, by its name.
+    /// Profile in ~/.config/hooklatch/profiles.toml.
     #[arg(long, global = true, value_name = "NAME", env = "HOOKLATCH_PROFILE", help_heading = "Server")]
     pub(super) profile: Option<String>,
-    /// URL of the operator side; that of the profile, or `admin.listen` of the configuration by default.
+    /// URL of the operator listener. Default: that of the profile, or `admin.listen` of the configuration.
     #[arg(long, global = true, env = "HOOKLATCH_URL", help_heading = "Server")]
     pub(super) url: Option<String>,
-    /// A token for it; that of the profile, or the strongest of the configuration by default. `-` reads a line of
-    /// standard input: what stands on a command line, everybody on the machine can read.
+    /// API token. Default: that of the profile, or the strongest of the configuration. `-` reads a line of standard
+    /// input: other users of the machine can read command lines.
     #[arg(
         long,
         global = true,
@@ -44,13 +44,13 @@ pub(super) struct ReachArgs {
         value_name = "TOKEN"
     )]
     pub(super) token: Option<String>,
-    /// PEM file with the only certificates by which its name is believed.
+    /// PEM file with the only CA certificates to trust.
     #[arg(long, global = true, value_name = "FILE", env = "HOOKLATCH_CA_FILE", help_heading = "Server")]
     pub(super) ca_file: Option<PathBuf>,
-    /// Print JSON, one object on a line, instead of tables.
+    /// Print JSON instead of tables, one object on a line.
     #[arg(long, global = true, help_heading = "Output")]
     pub(super) json: bool,
-    /// Colours: on a terminal (`auto`, unless `NO_COLOR` is set), `always` or `never`.
+    /// Colours: `auto` (on a terminal, unless `NO_COLOR` is set), `always` or `never`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(super) color: ColorChoice,
 }
@@ -212,13 +212,13 @@ impl<C: Args + ServerCommand> Standalone<C> {
 /// Arguments of every list.
 #[derive(Args)]
 pub(super) struct PagingArgs {
-    /// At most this many rows, 1 to 500.
+    /// Rows of a page, 1 to 500.
     #[arg(long, default_value_t = PAGE_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_N_MAX)))]
     limit: u32,
-    /// Continue after a page: the cursor that it printed.
+    /// Continue after an earlier page: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
-    /// All pages, one after the other, however many there are.
+    /// Print all pages.
     #[arg(long)]
     all: bool,
 }
@@ -232,11 +232,11 @@ impl Default for PagingArgs {
 /// Arguments of everything that changes something.
 #[derive(Args)]
 pub(super) struct WhyArgs {
-    /// The reason, for the audit log: one line, 255 bytes at most.
+    /// Reason for the audit log: one line, at most 255 bytes.
     #[arg(long)]
     pub(super) reason: String,
-    /// Idempotency key of the order. By default each run of the command has a new one, so the same command given again
-    /// is a new order; the error of one without an answer names the key to repeat it with.
+    /// Idempotency key of the request. Default: a new one for each run. The error of a command without an answer names
+    /// the key to repeat it with.
     #[arg(long)]
     pub(super) key: Option<String>,
 }
@@ -251,7 +251,7 @@ impl WhyArgs {
 /// An argument of commands about one subject, which may have changed since the operator looked at it.
 #[derive(Args)]
 pub(super) struct VersionArgs {
-    /// Decide only if it is still at this version, which `show` prints.
+    /// Act only on this version, which `show` prints.
     #[arg(long, value_name = "VERSION")]
     if_match: Option<String>,
 }

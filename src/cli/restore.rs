@@ -32,35 +32,35 @@ use hooklatch_verify::spec::{Resend, Spec};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  hooklatch restore-check                                    what it found; changes nothing
+  hooklatch restore-check                                    shows the findings, changes nothing
   hooklatch restore-check --backed-up-at 2026-11-22T03:00Z --acknowledged-until 2026-11-22T14:02:11Z
   hooklatch restore-check --yes --pause --reason \"disk of db1 lost\"   takes the database over, destinations paused
 
-Ends with 0 when nothing is to be done or it was done, with 7 when the database waits to be taken over.")]
+Exit codes: 0 done or nothing to do, 7 the database waits for the take-over.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct RestoreArgs {
-    /// The moment of the backup, or the point in time that was recovered to; by default as the database records it.
+    /// Time of the backup, or the point in time of the recovery. Default: as recorded in the database.
     #[arg(long, value_name = "TIME")]
     backed_up_at: Option<String>,
-    /// The last moment at which events were acknowledged by what was lost; by default now.
+    /// Time until which the lost database may have acknowledged events. Default: now.
     #[arg(long, value_name = "TIME")]
     acknowledged_until: Option<String>,
-    /// Take the database over: afterwards `serve` starts on it.
+    /// Take the database over, so that `serve` starts on it.
     #[arg(long, requires = "reason")]
     yes: bool,
-    /// The reason, for the audit log: one line, 255 bytes at most.
+    /// Reason for the audit log: one line, at most 255 bytes.
     #[arg(long)]
     reason: Option<String>,
-    /// Pause every destination, so that nothing is sent before an operator runs `hooklatch destinations resume`.
+    /// Pause every destination until `hooklatch destinations resume`.
     #[arg(long)]
     pause: bool,
-    /// Leave tokens that were made at run time as they are; some may have been revoked since the backup.
+    /// Keep tokens created at run time, although some may have been revoked since the backup.
     #[arg(long)]
     keep_tokens: bool,
-    /// Nothing is missing: the same database in another place, stopped before it was copied.
+    /// The database was only moved: stopped, then copied completely.
     #[arg(long, conflicts_with_all = ["pause", "keep_tokens", "backed_up_at", "acknowledged_until"])]
     moved: bool,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -52,15 +52,15 @@ pub(super) enum Ending {
 
 /// The table of exit codes, for `--help` and the man page.
 pub(super) const EXIT_CODES: &str = "Exit codes:
-  0  done, or it is so
-  1  failed, or the check did not hold
+  0  success
+  1  failure, or a check did not pass
   2  invalid arguments
-  3  what was named is not there, or is out of the token's reach
-  4  refused as things stand: another state, another number, changed meanwhile
-  5  no server was reached, or none that answered: whether it was done may be unknown, and the error says what to do
-  6  the token is missing or wrong, or its role does not suffice
-  7  shown, and not done: --yes NUMBER:SET is missing, or another person has to approve it
-  8  nothing fails, and there are warnings";
+  3  not found, or outside the token's scope
+  4  conflict with the current state: another state or number, changed meanwhile
+  5  no server reached, or no answer: the outcome may be unknown, and the error says what to do
+  6  no valid token, or insufficient role
+  7  not done yet: --yes NUMBER:SET or another person's approval is missing
+  8  warnings, no failures";
 
 /// What was named is not there, and this is what was looked for.
 #[derive(Debug, thiserror::Error)]

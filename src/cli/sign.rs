@@ -29,42 +29,41 @@ use hooklatch_verify::{DevKeys, SignAt, Signed};
 /// What is signed, by which secret, for which URL.
 #[derive(Args)]
 struct SampleArgs {
-    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
+    /// Number of the sample, if the type has several: `hooklatch providers KIND` counts them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
     nth: u16,
-    /// Take this file's bytes instead of a sample; `-` is standard input.
+    /// File with the body, instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// URL that the request goes to: the whole of it, or the server alone; by default that of the configuration. Part
-    /// of what some kinds sign.
+    /// Complete URL of the request, or the server alone. Default: that of the configuration. Some kinds sign it.
     #[arg(long)]
     url: Option<String>,
-    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
-    /// command line, everybody on the machine can read.
+    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: other users of the
+    /// machine can read command lines.
     #[arg(long)]
     secret: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct SignArgs {
-    /// The provider kind, or a provider of the configuration.
+    /// Provider of the configuration, or provider kind.
     kind: String,
-    /// The sample's event type; the kind's first one by default.
+    /// Event type of the sample. Default: the kind's first.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
     #[command(flatten)]
     sample: SampleArgs,
-    /// The event's id; a fresh one by default.
+    /// Event id. Default: a new one.
     #[arg(long)]
     id: Option<String>,
-    /// Sign at this time instead of now. Unix seconds.
+    /// Time of the signature in Unix seconds. Default: now.
     #[arg(long, value_name = "UNIX_S")]
     now: Option<i64>,
-    /// Print the headers alone.
+    /// Print only the headers.
     #[arg(long)]
     headers: bool,
-    /// Print the kind's own vectors instead, for its `vectors.json`: good, tampered, signed with another secret and,
-    /// if a time is signed, stale.
+    /// Print the kind's test vectors for its `vectors.json`: valid, tampered, signed with another secret and, if a
+    /// time is signed, stale.
     #[arg(long, conflicts_with_all = ["headers", "body", "secret", "url", "id", "event_type", "nth"])]
     vectors: bool,
 }
@@ -276,31 +275,31 @@ const STALE_S: i64 = 3_600;
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct SendArgs {
-    /// The provider kind, or a provider of the configuration.
+    /// Provider of the configuration, or provider kind.
     kind: String,
-    /// The sample's event type; the kind's first one by default.
+    /// Event type of the sample. Default: the kind's first.
     event_type: Option<String>,
     #[command(flatten)]
     sample: SampleArgs,
     /// Number of events to send, 1 to 1,000,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// Number of requests under way at once, 1 to 1,000.
+    /// Concurrent requests, 1 to 1,000.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: u32,
-    /// Send each event this many times more.
+    /// Send this many further copies of each event.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     duplicate: u32,
     /// Send the requests in random order.
     #[arg(long)]
     reorder: bool,
-    /// Sign an hour ago; 401 is then the right answer of a kind that signs a time.
+    /// Sign as of an hour ago; a kind that signs a time must answer 401.
     #[arg(long)]
     stale: bool,
-    /// Change one byte after signing; 401 is then the right answer.
+    /// Change one byte after signing; the server must answer 401.
     #[arg(long)]
     bad_signature: bool,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -461,13 +460,13 @@ fn report(responses: &[Response], is_json: bool) {
 pub(super) struct TestEvent {
     /// Name of the provider.
     provider: String,
-    /// Type of the sample; the kind's first one by default. With --body the type of kinds that carry it in a header.
+    /// Event type of the sample. Default: the kind's first. With --body: the type, for kinds that have it in a header.
     event_type: Option<String>,
-    /// Take this file's text as the body instead of a sample; `-` is standard input.
+    /// File with the body, instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Dispatch it. Its calls go to the real destinations, each with `Hooklatch-Synthetic: true`: a destination that
-    /// does not look at this header does what it does for a real event. Without it nothing follows from the event.
+    /// Dispatch the event. Its calls go to the real destinations with the header `Hooklatch-Synthetic: true`; a
+    /// destination that ignores the header acts as for a real event.
     #[arg(long)]
     route: bool,
     #[command(flatten)]

@@ -28,7 +28,7 @@ pub struct EventView {
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// State in which it stands. `done`: its handler is done; `delivery` is the state of its calls.
+    /// Result of its dispatch: `handled` does not mean delivered; `delivery` is the state of its calls.
     pub state: EventState,
     /// True for a test event, which an operator made; nothing that a sender sends is one.
     #[serde(default)]

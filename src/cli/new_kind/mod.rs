@@ -32,10 +32,10 @@ pub(super) struct NewKindArgs {
     /// Name of the kind and of its folder.
     #[arg(required_unless_present = "guide")]
     name: Option<String>,
-    /// Print the guide to kinds instead, which documents every key of a `provider.toml`.
+    /// Print the guide instead, which documents every key of `provider.toml`.
     #[arg(long, conflicts_with_all = ["name", "folder"])]
     guide: bool,
-    /// Folder that the kind's folder is made in; the one of `[kinds] folder` by default, else `kinds`.
+    /// Parent folder. Default: `[kinds] folder` of the configuration, else `kinds`.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

@@ -28,9 +28,9 @@ use hooklatch_verify::spec::{SettingSpec, Spec, Weakness};
 
 #[derive(Args)]
 pub(super) struct ProvidersArgs {
-    /// Describe this kind alone; with --live, this provider.
+    /// Kind to describe; with --live, provider to show.
     kind: Option<String>,
-    /// The providers of a running server, and which of their secrets still match: what is safe to remove.
+    /// List the providers of a running server and which secrets are safe to remove.
     #[arg(long)]
     live: bool,
     #[command(flatten)]

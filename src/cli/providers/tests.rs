@@ -25,7 +25,7 @@ sender, and write its secret as `[providers.KIND] secrets = [{ env = \"…\" }]`
 [a folder](../providers/README.md). [senders-security.md](senders-security.md) compares what the signatures are worth.
 
 A signed id cannot be changed by anyone who saw a request. Where the id is not signed, the same body under another id is
-a replay, which is kept and starts nothing.";
+a replay: it is kept, and not dispatched.";
 
 const KIND_HEAD: &str =
     "<!-- `scripts/provider-pages` writes this page; a test compares it with the spec. -->";
@@ -34,8 +34,8 @@ const SECURITY_HEAD: &str = "# What each sender's signature is worth
 
 <!-- `scripts/provider-pages` writes this page; a test compares it with the specs. -->
 
-For whoever decides how far a provider can be trusted: whose key signs its events, what binds an event to your account, for how long a recorded request
-is believed, and what stays open by the sender's own design, whatever you configure. `hooklatch providers KIND` says the same of one kind.
+For those who decide how far to trust a provider: whose key signs its events, what binds an event to your account, how long a recorded request
+is accepted, and what stays open by the sender's design. `hooklatch providers KIND` says the same of one kind.
 
 What is true of all of them: anyone who has the key that signs can send any event, and a copy of an event within its id's memory starts
 nothing ([admission.md](admission.md)). *Always* means that no signed time is bounded: `max_age_s` of the provider bounds it where the sender signs
@@ -111,7 +111,7 @@ fn security_page(kinds: &[Provider]) -> String {
     };
     let rows: Vec<String> = specs.iter().map(row).collect();
     format!(
-        "{SECURITY_HEAD}\n\n| kind | whose key signs | what binds an event to your account | a recorded request is believed | what stays open |\n\
+        "{SECURITY_HEAD}\n\n| kind | whose key signs | what binds an event to your account | a recorded request is accepted | what stays open |\n\
          |---|---|---|---|---|\n{}\n",
         rows.join("\n")
     )

@@ -314,11 +314,14 @@ fn other_facts(all: &[DeliveryView]) -> String {
         ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Untaken, ..failed }),
         ("`failed`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..failed }),
         ("`failed`, restored from a backup since", EventFacts { is_restored: true, ..failed }),
-        ("`done`, delivered, restored since", EventFacts { is_restored: true, ..handled }),
-        ("`done`, delivered, its body is gone", EventFacts { body: KeptBody::Gone, ..handled }),
-        ("`done`, delivered, a conflict is kept beside it", EventFacts { has_open_beside: true, ..handled }),
+        ("`handled`, delivered, restored since", EventFacts { is_restored: true, ..handled }),
+        ("`handled`, delivered, its body is gone", EventFacts { body: KeptBody::Gone, ..handled }),
         (
-            "`done`, no calls, by a transactional handler",
+            "`handled`, delivered, a conflict is kept beside it",
+            EventFacts { has_open_beside: true, ..handled },
+        ),
+        (
+            "`handled`, no calls, by a transactional handler",
             EventFacts { taker: EventTaker::Transaction, ..no_calls },
         ),
         ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Untaken, ..ignored }),
@@ -337,11 +340,11 @@ fn other_facts(all: &[DeliveryView]) -> String {
             EventFacts { attempts_n: 0, generation: 1, ..usual(EventState::Retry, delivered) },
         ),
         (
-            "`done`, delivered, a person dispatched it at last",
+            "`handled`, delivered, a person dispatched it at last",
             EventFacts { generation: 1, is_first_ordered: true, ..handled },
         ),
         (
-            "`done`, delivered, another body arrived under its id",
+            "`handled`, delivered, another body arrived under its id",
             EventFacts { conflicts_n: 1, has_open_beside: true, ..handled },
         ),
         ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),

@@ -36,81 +36,81 @@ macro_rules! checks {
 }
 
 checks! {
-    SERVER = "server", "the server that is asked", "none was reached", "it is not ready, or refuses all that it could admit",
-        "what is not received now has to be sent again by its sender";
-    REACHED = "public.reached", "a probe through `server.public_url`", "", "no answer of ours comes back",
+    SERVER = "server", "the server", "not reached", "not ready, or every request that it could admit is refused",
+        "senders must send again what is not received now";
+    REACHED = "public.reached", "a probe through `server.public_url`", "", "no answer from Hooklatch",
         "senders do not reach the receiver: their events are lost when they give up";
-    PLAIN = "public.tls", "scheme and certificate of `server.public_url`", "plain HTTP to another machine, or 14 days left of its certificate", "",
-        "anyone on the way reads events, and may repeat them; senders refuse a certificate that has ended";
-    REDIRECT = "public.redirect", "redirects on the way", "", "a request is redirected",
+    PLAIN = "public.tls", "scheme and certificate of `server.public_url`", "plain HTTP to another machine, or the certificate expires within 14 days", "",
+        "anyone on the way can read and repeat events; senders refuse an expired certificate";
+    REDIRECT = "public.redirect", "redirects", "", "a request is redirected",
         "most senders follow no redirect, or turn a POST into a GET: every event is lost";
     PATH = "public.path", "method and path as they arrive", "the query is dropped", "another method or path",
-        "requests reach no provider, or another one; kinds that sign the URL believe nothing";
+        "requests reach no provider or another one; kinds that sign the URL refuse all";
     HEADERS = "public.headers", "headers that kinds read, as they arrive", "", "one is dropped or changed",
-        "signatures are in headers: what lacks one is refused, and lost when its sender gives up";
-    BODY = "public.body", "digest of a body that JSON writers write otherwise", "", "the body is changed",
-        "signatures cover the bytes: every request is refused with 401, and lost when its sender gives up";
-    SIZE = "public.size", "bodies of 256 KiB and of `server.body_bytes_max`", "the largest one does not arrive",
-        "256 KiB do not arrive", "large events are refused on the way, and nothing here shows it";
-    EXPECT = "public.expect", "a request with `Expect: 100-continue`", "it is not answered", "",
-        "senders that ask before they send a body are refused";
-    TIME = "public.time", "time of a small probe, the second of two", "over a fifth of the shortest sender's patience",
-        "over all of it", "senders that wait no longer send again what was taken, and give up after a few times";
-    CLOCK_DATABASE = "clock.database", "our clock against the database's", "1 s apart",
-        "further apart than a start allows", "signed times are judged by our clock: good requests are refused, old ones believed";
-    CLOCK_SENDERS = "clock.senders", "the times that senders sign, against our clock: the least delay of the newest 8",
-        "2 s before it was signed, or 30 s after", "60 s before it was signed, or 120 s after",
-        "requests whose signed time is too far away are refused, and lost when their senders give up";
-    SECRETS = "secrets", "which configured secrets match", "the newest one never matched, though events come", "",
-        "an old secret that leaked goes on being believed; a new one that is wrong refuses everything after the switch";
-    OPEN = "providers.open", "providers that believe more than signatures", "unsigned requests are accepted, or pairing is open", "",
-        "anyone who knows the URL can write events";
-    PATHS = "receiver.paths", "paths without a provider that were posted to since the start", "one is like a provider's, or is signed like one", "",
-        "a sender calls the wrong URL: its events are answered 404, and lost when it gives up";
-    CONFIG = "config", "warnings about the configuration, files with secrets included", "any", "it is not good",
-        "see each: what is allowed and most likely not meant";
-    CERTIFICATES = "certificates", "certificates of our listeners", "14 days left", "none left",
-        "senders refuse a certificate that has ended: nothing arrives";
-    NODES = "nodes", "versions of the nodes that were seen in the last minute", "more than one version or schema", "",
-        "an update that stopped half way: nodes decide by different code";
-    FILES = "files", "open files against their limit", "70 % are open, or `server.connections_n_max` does not fit", "90 % are open",
-        "without files no connection is taken, no call made and no row written";
-    DISK = "disk", "room on the database's disk, where it is ours", "under 2 GiB, or under 10 % and 20 GiB", "under 256 MiB, or under 2 % and 2.5 GiB",
+        "signatures are in headers: events without one are refused, and lost when the sender gives up";
+    BODY = "public.body", "digest of a body that JSON serialisers would rewrite", "", "the body is changed",
+        "signatures cover the bytes: every event is refused with 401, and lost when the sender gives up";
+    SIZE = "public.size", "bodies of 256 KiB and of `server.body_bytes_max`", "the larger one does not arrive",
+        "256 KiB do not arrive", "a proxy refuses large events, and nothing here shows it";
+    EXPECT = "public.expect", "a request with `Expect: 100-continue`", "not answered", "",
+        "senders that wait for `100 Continue` are refused";
+    TIME = "public.time", "duration of the second of two small probes", "over a fifth of the shortest time that a sender waits",
+        "over all of it", "senders time out, retry accepted events, and give up after some attempts";
+    CLOCK_DATABASE = "clock.database", "the node's clock against the database's", "1 s apart",
+        "further apart than a start allows", "the node's clock judges signed times: good requests are refused, old ones accepted";
+    CLOCK_SENDERS = "clock.senders", "signed times against the node's clock: the least delay of the newest 8",
+        "received 2 s before, or 30 s after the signed time", "60 s before, or 120 s after",
+        "requests with a distant signed time are refused, and lost when the sender gives up";
+    SECRETS = "secrets", "which configured secrets match", "the newest never matched, although events arrive", "",
+        "a leaked old secret stays valid; if the new one is wrong, everything is refused after the switch";
+    OPEN = "providers.open", "providers that accept more than signatures", "unsigned requests are accepted, or pairing is open", "",
+        "anyone who knows the URL can create events";
+    PATHS = "receiver.paths", "POSTs to paths without a provider since the start", "one resembles a provider's path or is signed", "",
+        "a sender calls the wrong URL: its events get 404, and are lost when it gives up";
+    CONFIG = "config", "the configuration, with files of secrets", "a warning", "a mistake",
+        "see each: valid, but probably not intended";
+    CERTIFICATES = "certificates", "certificates of the listeners", "expires within 14 days", "expired",
+        "senders refuse an expired certificate: nothing arrives";
+    NODES = "nodes", "versions of the nodes seen in the last minute", "more than one version or schema", "",
+        "an unfinished update: nodes run different code";
+    FILES = "files", "open files against the limit", "70 %, or `server.connections_n_max` does not fit", "90 %",
+        "without free files no connection is accepted, no call made and no row written";
+    DISK = "disk", "free space on the database's disk, if it is on this machine", "under 2 GiB, or under 10 % and 20 GiB", "under 256 MiB, or under 2 % and 2.5 GiB",
         "a full disk refuses every event";
-    FILE = "database.file", "SQLite's file, and what is at its path", "", "the file was moved, deleted or replaced, or a copy was put into it",
-        "nothing is received or sent until a restart, which does not find what is in the file that was moved";
-    RETENTION = "retention", "the oldest rows that should have gone", "a day late, or pruning is off", "a week late",
-        "the database grows until it is slow or full, and bodies stay longer than was promised";
-    SCHEMA = "database.schema", "tables, indexes and triggers against the migrations", "an index is missing, not valid or not ours",
-        "a table, trigger or unique index is missing or not valid, or a unique one is not ours",
-        "a unique index is what latches an event once; a missing one of the others makes each look read all there is";
-    SETTINGS = "database.settings", "settings that a confirmed commit stands on", "they may be lost after a fail-over, or read on the way",
-        "a crash loses what was confirmed", "an event that was answered with 200 is not sent again: if the database loses it, it is lost";
-    CONNECTIONS = "database.connections", "sessions that all nodes may open, and those that are open, against `max_connections`",
-        "more than three quarters", "more than all", "a node that gets no session answers 503";
+    FILE = "database.file", "SQLite's open file against its path", "", "the file was moved, deleted or replaced, or a copy was put into it",
+        "nothing is received or sent until a restart, which does not find the content of a moved file";
+    RETENTION = "retention", "the oldest rows that should be deleted", "a day late, or pruning is off", "a week late",
+        "the database grows until it is slow or full, and bodies stay longer than promised";
+    SCHEMA = "database.schema", "tables, indexes and triggers against the migrations", "an index is missing, invalid or foreign",
+        "a table, trigger or unique index is missing or invalid, or a foreign index is unique",
+        "a unique index latches an event once; without another one, queries read whole tables";
+    SETTINGS = "database.settings", "settings on which durability depends", "a fail-over may lose commits, or the connection is not encrypted",
+        "a crash loses confirmed commits", "senders do not repeat an event that was answered 200: if the database loses it, it is lost";
+    CONNECTIONS = "database.connections", "sessions that all nodes may open, and open ones, against `max_connections`",
+        "more than three quarters", "more than all", "a node without a session answers 503";
     VERSION = "database.version", "version of PostgreSQL", "before 14", "before 12",
-        "what ends no statement of a client that is gone keeps its locks";
-    VACUUM = "database.vacuum", "dead rows, the age of transaction ids, and what holds vacuum back",
-        "100,000 dead rows that are more than the live ones, ids of 500 million, a transaction of 15 minutes, 4 GiB of WAL held",
-        "autovacuum is off, ids of 1.5 billion, 32 GiB of WAL held",
-        "dead rows make claims slower and slower; a database that runs out of ids or disk refuses every event";
-    BLOAT = "database.bloat", "bytes of tables and files against what is in them", "half of 1 GiB is free, or 16 KiB for each row", "",
-        "room that nothing gives back, and caches full of nothing";
-    WAL = "database.wal", "length of SQLite's log beside the file", "256 MiB", "",
-        "a reader that never ends keeps the log from being emptied, until the disk is full";
-    WITNESS = "database.witness", "the file beside SQLite's that says how far it is", "it cannot be written or read, or is of another installation", "the database is older than it says",
-        "a copy of the database that is put back gives numbers and keys a second time: what has no other key is paid twice";
-    KEYS = "encryption.keys", "keys that values are encrypted with, against `[encryption]`", "", "one is missing",
-        "what it encrypted is neither shown nor sent: its messages and events wait";
-    PAGES = "database.pages", "every page of SQLite's file, with `--deep`", "", "a page is not whole",
-        "rows are lost or will be: restore from a backup";
+        "statements of disconnected clients are not ended and keep their locks";
+    VACUUM = "database.vacuum", "dead rows, age of transaction ids, what delays vacuum",
+        "100,000 dead rows and more dead than live, age 500 million, a transaction of 15 minutes, 4 GiB of WAL held",
+        "autovacuum is off, age 1.5 billion, 32 GiB of WAL held",
+        "dead rows slow down claims; a database without ids or disk refuses every event";
+    BLOAT = "database.bloat", "size of tables and files against their content", "half of 1 GiB is free, or 16 KiB for each row", "",
+        "disk and caches hold unused pages";
+    WAL = "database.wal", "size of SQLite's `-wal`", "256 MiB", "",
+        "a long reader keeps the log from shrinking, until the disk is full";
+    WITNESS = "database.witness", "the witness beside SQLite's file", "it cannot be written or read, or belongs to another installation", "the database is older than the witness",
+        "an older copy reuses numbers and keys: effects without another key happen twice";
+    KEYS = "encryption.keys", "keys in use against `[encryption]`", "", "one is missing",
+        "what it encrypted is neither shown nor sent: messages and events wait";
+    PAGES = "database.pages", "every page of SQLite's file, with `--deep`", "", "a page is damaged",
+        "rows are or will be lost: restore a backup";
     PROVIDERS = "providers", "pauses of providers", "paused", "",
-        "events are answered 200 and kept, and nothing follows from them until the provider is resumed";
+        "events are answered 200 and stored, but not dispatched until the provider is resumed";
     DESTINATIONS = "destinations", "pauses and breakers of this node", "paused, or the breaker is open", "",
-        "events are kept, and nothing follows from them until it goes on";
-    NAMES = "destinations.names", "names of HTTP destinations", "one is not found", "", "no call gets there: messages wait, then die";
-    HANDSHAKES = "destinations.tls", "a TLS handshake with each HTTPS destination, without a request", "it is not reached, or 14 days left of its certificate",
-        "its certificate is not believed, ours is not, or it speaks no TLS", "no call gets there: messages wait, then die";
+        "messages wait until it continues";
+    NAMES = "destinations.names", "names of HTTP destinations", "one does not resolve", "", "no call arrives: messages wait, then are dead";
+    HANDSHAKES = "destinations.tls", "a TLS handshake with each HTTPS destination, without a request", "not reached, or its certificate expires within 14 days",
+        "its certificate or ours is not trusted, or it does not speak TLS", "no call arrives: messages wait, then are dead";
 }
 
 impl Check {
@@ -205,8 +205,8 @@ mod tests {
         let page = include_str!("../../../../docs/doctor.md");
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         let wanted = |check: &Check| {
-            let Check { name, looked_at, warns, fails, meaning } = check;
-            format!("| `{name}` | {looked_at} | {warns} | {fails} | {meaning} |").replace("|  |", "| |")
+            let Check { name, looked_at, warns, fails, .. } = check;
+            format!("| `{name}` | {looked_at} | {warns} | {fails} |").replace("|  |", "| |")
         };
         let wanted: Vec<String> = CHECKS.iter().map(wanted).map(|row| row.replace("|  |", "| |")).collect();
         assert_eq!(rows, wanted, "the table of docs/doctor.md is to be:\n{}", wanted.join("\n"));
