@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::AdmitContext;
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, MessageId, Name};
@@ -13,8 +13,6 @@ use hooklatch_store::{Candidate, Decide, Latched, NewMessage, Plan, Store, Store
 
 /// How long nothing may be admitted because of the database before an admission of our own is tried.
 const FAILING_AFTER: Duration = Duration::from_secs(5);
-/// Longest time that this admission may take.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How admissions ended lately.
 #[derive(Default)]
@@ -40,14 +38,9 @@ impl AdmissionHealth {
 
 impl AdmitContext {
     /// True unless batches are given back and an event of our own is not taken either: one event that the database
-    /// refuses, sent again and again, says nothing about the others.
+    /// refuses, sent again and again, says nothing about the others. To be called in a task that is not cancelled.
     pub async fn is_admitting(&self) -> bool {
-        if !self.health.is_failing() {
-            return true;
-        }
-        // Of its own, because an open transaction is not to be dropped.
-        let trial = tokio::spawn(try_admission(self.store.clone(), self.clock.now_ms()));
-        matches!(timeout(TRIAL_TIMEOUT, trial).await, Ok(Ok(Ok(()))))
+        !self.health.is_failing() || try_admission(&self.store, self.clock.now_ms()).await.is_ok()
     }
 }
 
@@ -55,7 +48,7 @@ impl AdmitContext {
 const TRIAL_WAIT_MS: i64 = 500;
 
 /// Admits an event that no sender can have, with a message, and rolls that back.
-async fn try_admission(store: Store, now_ms: i64) -> Result<(), StoreError> {
+async fn try_admission(store: &Store, now_ms: i64) -> Result<(), StoreError> {
     let Some(event_seq) = store.event_numbers(1).await?.pop() else { return Ok(()) };
     let Ok(provider) = Name::parse("hooklatch-trial") else { return Ok(()) };
     let key = EventKey { provider, event_id: event_seq.to_string() };
