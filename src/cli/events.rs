@@ -81,8 +81,6 @@ pub(super) enum Events {
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count the events that a filter finds; --state has to be said.
-    Count(EventFilterArgs),
     /// Show all that is known of one event, in order of time.
     Show {
         /// Id of the event, as its sender has it; the name of its provider before it where several have one of this id.
@@ -141,7 +139,6 @@ impl ServerCommand for Events {
                     remote.list::<EventView>(&["events"], &query, Some(paging))
                 });
             }
-            Self::Count(which) => return which.filter(None, now_ms)?.count::<EventView>(remote, "events"),
             Self::Show { event, content } => {
                 let (provider, event_id) = resolved(remote, event)?;
                 let path = ["events", provider.as_str(), event_id.as_str()];

@@ -22,8 +22,6 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
         ("/events?state=nope", "", "`state` cannot be `nope`; it is one of `handled`, `ignored`"),
         ("/events?statte=done", "", "query parameter `statte` does not exist; the names here are `provider`"),
         ("/events?state=handled&state=handled", "", "query parameter `state` is given more than once"),
-        ("/events/count", "", "`state` is missing; it is one of `handled`, `ignored`"),
-        ("/messages/count", "", "`state` is missing; it is one of `ready`, `waiting`"),
         ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`filter.state` must be one of `handled`, `ignored`"),
         (
             "/what-if",
