@@ -188,6 +188,7 @@ const STORED: &str = concat!(
 );
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("body_parts begun", BEGUN),
     ("body_parts part", PART),

@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::db::{DbResult, Executor, Value};
 use crate::event::{event_columns, event_views};
 use hooklatch_contract::{EventFilter, EventView, Page};
@@ -206,8 +206,9 @@ fn number_at_sql() -> String {
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
-    let mut all: Vec<NamedStatement> = vec![("number_at", number_at_sql())];
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
+    let mut all: Vec<super::NamedStatement> = vec![("number_at", number_at_sql())];
     let walks = [
         (Walk::All, ["event_page", "event_page_end"]),
         (Walk::State, ["event_page of a state", "event_page_end of a state"]),

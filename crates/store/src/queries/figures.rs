@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::events::{IS_WAITING, LOOK_APART_N};
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::damaged::intact;
 use crate::db::{DbResult, Row, StoreError, Value};
 use crate::handle::Store;
@@ -61,7 +61,8 @@ const ACTIVITY: &str = "/* activity */ SELECT hour_ms - hour_ms % $2 AS at_ms, s
     ORDER BY at_ms, subject, name, outcome";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("causes of events", causes_sql(StuckSubject::Events)),
         ("causes of messages", causes_sql(StuckSubject::Messages)),

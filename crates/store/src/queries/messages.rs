@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::events::{ORDER_MS, number_after, received_at_ms};
 use super::records::message_decisions;
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of, within};
+use super::{OperatorError, OperatorQueries, any_of, within};
 use crate::audit::AuditEntry;
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
@@ -316,7 +316,8 @@ pub(super) async fn lane_destinations(db: &mut Executor<'_>) -> DbResult<Vec<Str
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     let (stuck, lane) = (Source::Stuck(String::new()), Source::Lane(String::new()));
     vec![
         ("messages of the queue", Source::Queue.page_sql(false)),
@@ -560,6 +561,7 @@ impl Store {
     }
 
     /// The newest attempts of a message, at most 100.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptView>, StoreError> {
         Ok(self.attempts_of(message_id).await?.rows)
     }
