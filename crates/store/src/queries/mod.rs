@@ -21,10 +21,9 @@ mod search;
 use super::audit::{AuditEntry, append};
 use super::db::{StoreError, Value};
 use super::decision::{Deciding, Decision, Refusal, Routed};
-#[cfg(any(test, feature = "testing"))]
-use super::event::DELIVERY_STATEMENTS;
 use super::handle::Store;
-use super::operations;
+#[cfg(any(test, feature = "testing"))]
+use super::{event::DELIVERY_STATEMENTS, operations};
 use hooklatch_core::types::{EventKey, Name, Principal, Reach, Role, TypedBy, UnixMs};
 
 pub use destinations::{DestinationStatus, LanePlace, Surroundings};
