@@ -81,8 +81,6 @@ pub(super) enum Events {
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count events; requires --state.
-    Count(EventFilterArgs),
     /// Show one event and its history.
     Show {
         /// Event id; the provider before it if several providers have this id.
@@ -141,7 +139,6 @@ impl ServerCommand for Events {
                     remote.list::<EventView>(&["events"], &query, Some(paging))
                 });
             }
-            Self::Count(which) => return which.filter(None, now_ms)?.count::<EventView>(remote, "events"),
             Self::Show { event, content } => {
                 let (provider, event_id) = resolved(remote, event)?;
                 let path = ["events", provider.as_str(), event_id.as_str()];

@@ -63,8 +63,6 @@ pub(super) enum Messages {
         #[command(flatten)]
         paging: PagingArgs,
     },
-    /// Count messages; requires --state.
-    Count(FilterArgs),
     /// Show one message, its attempts and decisions.
     Show {
         /// Message id.
@@ -97,7 +95,6 @@ impl ServerCommand for Messages {
                     .filter(now_ms)?
                     .with_query(|query| remote.list::<MessageView>(&["messages"], query, Some(paging)));
             }
-            Self::Count(which) => return which.filter(now_ms)?.count::<MessageView>(remote, "messages"),
             Self::Show { message_id } => return remote.show(&["messages", message_id], &[], in_full),
             Self::Send(args) => (args, ("send", "will be sent")),
             Self::Done(args) => (args, ("done", "done")),

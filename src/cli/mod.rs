@@ -104,7 +104,7 @@ enum Command {
     Search(Standalone<records::Search>),
     /// Stream events as they arrive.
     Tail(Standalone<events::Tail>),
-    /// Count events per minute and provider.
+    /// Show how many requests and calls ended in which way, hour by hour.
     Statistics(Standalone<records::Statistics>),
     /// Show the audit log.
     Audit(Noun<records::Audit>),

@@ -19,7 +19,7 @@ use super::remote::{
 };
 use super::shared::{Ending, Usage, complain, say};
 use hooklatch_contract::{
-    BulkFigures, CountView, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
+    BulkFigures, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
     OperationSubject, OperationView, PreviewedAct, Risk, SkippedRow, StepView,
 };
 use hooklatch_core::figures::{grouped, plural};
@@ -51,16 +51,6 @@ impl Filter {
         let texts: Vec<_> =
             self.0.iter().map(|(name, value)| (*name, (!value.is_null()).then(|| text(value)))).collect();
         work(&texts.iter().map(|(name, text)| (*name, text.as_deref())).collect::<Vec<_>>())
-    }
-
-    /// Counts what it finds at `noun`, such as `events`, and prints that.
-    pub(super) fn count<T: ListRow>(&self, remote: &Remote, noun: &str) -> anyhow::Result<ExitCode> {
-        self.with_query(|query| {
-            remote.show(&[noun, "count"], query, |count: &CountView, _, _| {
-                let more = if count.is_more { "at least " } else { "" };
-                format!("{more}{}", plural(count.counted_n, T::NOUN))
-            })
-        })
     }
 }
 

@@ -13,11 +13,10 @@ use super::output::{Screen, Shown, Tone, fields, table, with_times};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, rows};
 use super::shared::{Ending, Usage, complain, say};
 use hooklatch_contract::{
-    AuditView, BacklogView, EventView, MeView, MessageView, MinuteView, Page, PairingView, RejectedGroup,
-    RejectedView, SearchHit, SearchView, SettingView, StatisticsView, TokenMade, TokenOrder, TokenView,
+    ActivityCount, ActivityView, AuditView, BacklogView, EventView, MeView, MessageView, Page, PairingView,
+    RejectedGroup, RejectedView, SearchHit, SearchView, SettingView, TokenMade, TokenOrder, TokenView,
     UnknownPathView,
 };
-use hooklatch_core::figures::grouped;
 use hooklatch_core::times::format_moment;
 use hooklatch_core::types::Role;
 
@@ -333,48 +332,46 @@ impl ListRow for UnknownPathView {
     ];
 }
 
-/// `statistics`: events per minute and provider.
+/// `statistics`: what all nodes counted, hour by hour.
 #[derive(Args)]
 pub(super) struct Statistics {
-    /// Name of the provider. Default: all.
+    /// Provider whose requests are shown. Default: all.
     #[arg(long)]
     provider: Option<String>,
-    /// Minutes to look back, 1 to 1,440.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_440))]
-    minutes: u32,
+    /// Destination whose calls are shown. Default: all.
+    #[arg(long)]
+    destination: Option<String>,
+    /// Hours to look back, 1 to 9,600; day by day for more than 168.
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=9_600))]
+    hours: u32,
 }
 
 impl ServerCommand for Statistics {
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
-        let minutes = self.minutes.to_string();
-        let query = [("provider", self.provider.as_deref()), ("minutes_n", Some(minutes.as_str()))];
-        let found = remote.api.get::<StatisticsView>(&["statistics"], &query)?;
-        remote.print(&found, |view, screen| rows(screen, &view.minutes, true));
-        if !remote.screen.is_json {
-            if let Some(from_ms) = found.view.counted_from_ms {
-                let from = format_moment(from_ms, remote.screen.now_ms);
-                complain(format!(
-                    "there are too many events to count them all: whole minutes begin at {from}"
-                ));
-            } else if found.view.minutes.is_empty() {
-                complain(format!("no events in the last {minutes} minutes"));
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+        let hours = self.hours.to_string();
+        let query = [
+            ("provider", self.provider.as_deref()),
+            ("destination", self.destination.as_deref()),
+            ("hours_n", Some(hours.as_str())),
+        ];
+        remote.show(&["activity"], &query, |view: &ActivityView, screen, _| counted(view, screen))
     }
 }
 
-impl ListRow for MinuteView {
-    const COLUMNS: &'static [ListColumn<Self>] = &[
-        (Whole("minute (UTC)"), |one, screen| screen.time(one.at_ms)),
-        (Whole("provider"), |one, _| Shown::text(&one.provider)),
-        (Whole("events"), |one, _| {
-            if one.is_cut { Shown::text(grouped(one.events_n) + "+") } else { Shown::number(one.events_n) }
-        }),
-        (Whole("waiting now"), |one, _| {
-            Shown::number(one.waiting_n).in_tone(if one.waiting_n > 0 { Tone::Waits } else { Tone::Faint })
-        }),
-    ];
+const COUNT_COLUMNS: [Column; 4] = [Whole("since (UTC)"), Whole("what"), Whole("ended as"), Whole("number")];
+
+fn counted(view: &ActivityView, screen: &Screen) -> String {
+    let requests = view.requests.iter().map(|one| ("requests of", one));
+    let attempts = view.attempts.iter().map(|one| ("calls to", one));
+    let cells = |(what, one): (&str, &ActivityCount)| {
+        let what = Shown::text(format!("{what} {}", one.name));
+        vec![screen.time(one.at_ms), what, Shown::text(&one.outcome), Shown::number(one.counted_n)]
+    };
+    let lines: Vec<Vec<Shown>> = requests.chain(attempts).map(cells).collect();
+    if lines.is_empty() {
+        return "nothing was counted in that time".to_owned();
+    }
+    table(screen, &COUNT_COLUMNS, &lines, true)
 }
 
 /// `search ID`: whatever an id leads to, and why it leads nowhere; 3 when nothing is found.

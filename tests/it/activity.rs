@@ -157,7 +157,6 @@ async fn a_list_of_a_provider_that_does_not_exist_is_empty(database: &Database) 
         ("/messages?destination=nope", "items"),
         ("/lanes?destination=nope", "items"),
         ("/rejected?provider=nope", "items"),
-        ("/statistics?provider=nope", "minutes"),
         ("/activity?provider=nope", "requests"),
         ("/activity?provider=nope", "attempts"),
         ("/activity?destination=nope", "attempts"),

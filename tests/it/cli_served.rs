@@ -112,6 +112,15 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
         let (ended, said) = run(&server, VIEWER, &words.split(' ').collect::<Vec<_>>());
         assert_eq!(ended, code, "{words}: {said}");
     }
+    let (_, counted) = run(&server, VIEWER, &["statistics", "--hours", "2"]);
+    for (what, ended) in [("requests of stripe", "accepted"), ("calls to billing", "unknown")] {
+        let is_counted = |line: &str| line.contains(what) && line.contains(ended) && line.ends_with(" 1");
+        assert!(counted.lines().any(is_counted), "no {what} {ended}: {counted}");
+    }
+    let (_, of_one) = run(&server, VIEWER, &["statistics", "--destination", "billing"]);
+    assert!(!of_one.contains("requests of") && of_one.contains("calls to billing"), "{of_one}");
+    let (_, of_none) = run(&server, VIEWER, &["statistics", "--provider", "nobody"]);
+    assert!(of_none.contains("nothing was counted in that time"), "{of_none}");
 }
 
 async fn an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once(database: &Database) {

@@ -418,15 +418,6 @@ impl MessageDetail {
     }
 }
 
-/// Number of rows that a filter finds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CountView {
-    /// The number, among the newest 100,000 rows that may be what is looked for.
-    pub counted_n: u64,
-    /// True when the bound was reached, of those found or of those looked at: there may be more then.
-    pub is_more: bool,
-}
-
 /// A lane with messages in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneView {

@@ -4,7 +4,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::diagnosis::{DoctorView, ExplainOrder, ExplainView, ProbeView, WhatIfOrder, WhatIfView};
-use super::event::{CountView, EventView, LaneView, LedgerView, MessageDetail, MessageView};
+use super::event::{EventView, LaneView, LedgerView, MessageDetail, MessageView};
 use super::judgement::{OperationChoice, OperationPreview};
 use super::operation::{OperationOrder, OperationView};
 use super::order::{
@@ -12,7 +12,7 @@ use super::order::{
 };
 use super::page::{Page, SearchView};
 use super::provider::{BacklogView, DestinationView, PairingView, ProviderView, RejectedGroup, RejectedView};
-use super::server::{ActivityView, AuditView, MeView, SettingView, StatisticsView, TokenMade, TokenView};
+use super::server::{ActivityView, AuditView, MeView, SettingView, TokenMade, TokenView};
 use hooklatch_core::types::Role;
 
 /// A value of a query.
@@ -211,8 +211,6 @@ pub const ROUTES: &[RouteFacts] = &[
         SINCE,
         LIMIT,
     ]),
-    get::<CountView>("/events/count", Role::Viewer, "How many events a filter finds; `state` must be said.")
-        .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE.required(), OBJECT, FROM, TO]),
     get::<LedgerView>("/events/{provider}/{event_id}", Role::Viewer, "The ledger of one event.").tagged(),
     get::<()>("/events/{provider}/{event_id}/body", Role::Reader,
         "The bytes of an event's body. Each look is recorded in the audit log.",
@@ -245,10 +243,6 @@ pub const ROUTES: &[RouteFacts] = &[
         CURSOR,
         LIMIT,
     ]),
-    get::<CountView>("/messages/count", Role::Viewer,
-        "How many messages a filter finds; `state` must be said.",
-    )
-    .query(&[MESSAGE_STATE.required(), DESTINATION, PROVIDER, LANE, CREATED_BEFORE]),
     get::<MessageDetail>("/messages/{message_id}", Role::Viewer,
         "One message with its attempts and decisions.",
     )
@@ -289,11 +283,6 @@ pub const ROUTES: &[RouteFacts] = &[
         "The refused requests that are kept, counted by provider, reason and client: the 50 largest groups.",
     ),
     get::<BacklogView>("/backlog", Role::Viewer, "What waits for an operator."),
-    get::<StatisticsView>("/statistics", Role::Viewer, "Events per minute and provider, from the log.")
-        .query(&[
-            PROVIDER,
-            optional("minutes_n", r#"{"type":"integer","minimum":1,"maximum":1440,"default":60}"#, "Minutes to look back."),
-        ]),
     get::<ActivityView>("/activity", Role::Viewer,
         "Requests and attempts per hour, as all nodes counted them.",
     )

@@ -4,9 +4,14 @@
 
 use sha2::{Digest, Sha256};
 
-use super::db::{DbResult, Executor, StoreError};
-use super::event::{EventRow, StoredPayload, events_with, stored_body};
+use super::db::{DbResult, Executor};
+use super::event::{StoredPayload, stored_body};
 use super::handle::Store;
+#[cfg(any(test, feature = "testing"))]
+use super::{
+    db::StoreError,
+    event::{EventRow, events_with},
+};
 use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{BodyDigest, EventKey};
 
@@ -46,6 +51,7 @@ impl KeptContent {
 }
 
 /// Other contents of an event that are kept, for operators.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// The events that were kept, each under an id of its own, the oldest first.
@@ -90,6 +96,7 @@ pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
 
 impl Store {
     /// Returns the other contents received under the key of this event.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let (key, ring) = (key.clone(), self.ring.clone());
         alone!(self, operators, "event_conflicts", |db| {
@@ -107,6 +114,7 @@ impl Store {
     }
 
     /// The headers and bytes of an event, as long as they are kept.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
         let (key, ring) = (key.clone(), self.ring.clone());
         alone!(self, operators, "event_content", |db| event_content(db, &key, &ring).await)

@@ -121,6 +121,7 @@ const READ_OF: &str =
     WHERE provider = $1 ORDER BY fetched_at_ms DESC, digest LIMIT $2";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("fetched_keys keep", KEEP),
     ("fetched_keys keep newest", KEEP_NEWEST),

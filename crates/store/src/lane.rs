@@ -40,6 +40,7 @@ const TURNS: &str = "/* lanes_advance */ UPDATE outbox_queue
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'waiting'";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("lanes_extend", EXTEND),
     ("lanes_extend all", EXTEND_ALL),

@@ -41,12 +41,15 @@ mod restore;
 mod retention;
 mod rhythm;
 mod signal;
+#[cfg(any(test, feature = "testing"))]
 mod statements;
 mod token;
 mod trial;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Queued, Writes};
-pub use apart::{Conflicts, KeptContent};
+#[cfg(any(test, feature = "testing"))]
+pub use apart::Conflicts;
+pub use apart::KeptContent;
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };
@@ -72,8 +75,10 @@ pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationSte
 pub use queries::{
     ActivityCounts, ActivityQuery, ActivitySubject, DestinationStatus, EventPlace, EventQuery, LanePlace,
     NewToken, OperatorError, OperatorQueries, OperatorStore, ProviderStatus, RejectedQuery, Surroundings,
-    TokenMaking, Unsearched, WaitingEvents, operator_statements, read_statements,
+    TokenMaking, Unsearched, WaitingEvents,
 };
+#[cfg(any(test, feature = "testing"))]
+pub use queries::{operator_statements, read_statements};
 pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
 pub use rejection::{PairingSecret, REJECTIONS_N_MAX, Rejection, SecretUse};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
@@ -84,6 +89,7 @@ pub use restore::{
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub use rhythm::AHEAD_MS_MAX;
 pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
+#[cfg(any(test, feature = "testing"))]
 pub use statements::{meter_statements, rare_statements, statement_for_sqlite, statements};
 pub use token::{OperatorSession, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

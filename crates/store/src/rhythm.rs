@@ -52,6 +52,7 @@ const CHANGED: &str = "/* rhythms_add */ UPDATE provider_rhythms
     SET last_accepted_at_ms = $2, gaps_n = $3, gap_seconds = $4 WHERE provider = $1";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn statements() -> Vec<(&'static str, &'static str)> {
     vec![
         ("rhythms", LIST),

@@ -192,7 +192,6 @@ pub(super) fn answer(received: &ReceivedRequest, text: &str) -> Says {
             "is_encrypting": true, "now_ms": AT_MS,
         }),
         ("GET", ["events"]) => page(&[event(text)]),
-        ("GET", ["events" | "messages", "count"]) => json!({ "counted_n": 1000, "is_more": false }),
         ("GET", ["events", _, _, "body"]) => json!(text),
         ("GET", ["events", _, _]) => ledger(text),
         ("GET", ["messages"]) => page(&[message(text, "held")]),
@@ -213,10 +212,12 @@ pub(super) fn answer(received: &ReceivedRequest, text: &str) -> Says {
         })]),
         ("GET", ["backlog"]) => backlog(text),
         ("GET", ["search"]) => search(text),
-        ("GET", ["statistics"]) => json!({
-            "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
-            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1, "is_cut": true }],
-        }),
+        ("GET", ["activity"]) => {
+            let count = json!({ "at_ms": AT_MS, "name": text, "outcome": text, "counted_n": 5 });
+            json!({
+                "from_ms": AT_MS, "now_ms": AT_MS, "step_ms": 3_600_000, "requests": [count], "attempts": [count],
+            })
+        }
         ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel" | "approve" | "continue"]) => {
             operation("done", text)

@@ -36,7 +36,6 @@ async fn large_numbers_and_doubled_keys_stand_as_they_were_sent(database: &Datab
     let as_sent = stage.person(READER).await.get("/events/stripe/evt_1?body=sent").await.text;
     let sent = Stage::body("evt_1", more).replace('"', "&quot;");
     assert!(as_sent.contains(&sent), "{sent} in {as_sent}");
-    assert!(!as_sent.contains("Send it once more"), "without --dev nothing is signed");
 }
 
 async fn the_ledger_lists_everything_in_order(database: &Database) {

@@ -30,11 +30,7 @@ fn principal_with(role: Role, providers: &[&str], destinations: &[&str]) -> Prin
 
 async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Vec<i64> {
     let people = OperatorStore::new(store.clone()).open(principal.clone());
-    let page = people.messages(filter.clone(), None, 50).await.unwrap();
-    if filter.state.is_some() {
-        let counted = people.messages_count(filter).await.unwrap();
-        assert_eq!(counted.counted_n, page.items.len() as u64);
-    }
+    let page = people.messages(filter, None, 50).await.unwrap();
     page.items.iter().map(|one| one.message_id.event_seq()).collect()
 }
 

@@ -120,25 +120,12 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     for range in [newest, old] {
         all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
     }
-    let count = |filter: &str| format!("{filter}, {newest}, 100001");
-    all.push(("event_count", count("'p1', NULL, 'handled', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
-    all.push(("event_count of a state", count("NULL, NULL, 'failed', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
-    all.push((
-        "event_count of an object",
-        count("NULL, NULL, 'handled', 'in_7', NULL, NULL, 0, '{}'"),
-        100_100.0,
-    ));
-    all.push(("event_count of a state alone", "'failed', 100001".to_owned(), 100_100.0));
     for (name, value) in
         [("event_page_end of a state since", "failed"), ("event_page_end of an object since", "in_7")]
     {
         all.push((name, format!("{newest}, 2000, '{value}'"), 2_100.0));
     }
-    let floor = n - 100_000;
-    let statistics = format!("{floor}, 50000, 1000000000, 2000000000, NULL, 0, '{{}}', 5000");
-    all.push(("statistics", statistics, 50_100.0));
     all.push(("activity", "0, 3600000".to_owned(), 1.0));
-    all.push(("statistics_end", format!("{floor}, 50000"), 50_100.0));
     let newest = n - 9;
     let key = format!("'p1', 'evt_{newest}'");
     let messages = format!("{}, {}", newest * 1_024, (newest + 1) * 1_024);
@@ -375,15 +362,10 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             | "operation samples of events" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
             "operation rows" => "SEARCH r USING PRIMARY KEY (operation_id=?)",
             "operations of a while" => "INDEX operations_finished (finished_at_ms>?)",
-            "event_page"
-            | "event_page since"
-            | "event_page_end"
-            | "event_page_end since"
-            | "event_count"
-            | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
-            "event_count of a state alone" | "operation set of waiting events" => {
-                "INDEX processed_webhook_events_open (state=?)"
+            "event_page" | "event_page since" | "event_page_end" | "event_page_end since" => {
+                "USING INTEGER PRIMARY KEY (rowid>?"
             }
+            "operation set of waiting events" => "INDEX processed_webhook_events_open (state=?)",
             _ if name.contains("of a state") => {
                 "INDEX processed_webhook_events_open (state=? AND event_seq>?"
             }
@@ -412,9 +394,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
         let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
         let plan = plan.join("\n");
         assert!(plan.contains(wanted), "{name}: {plan}");
-        // The groups of statistics are sorted, nothing else is.
-        let is_sorted = name == "statistics"
-            || name.starts_with("search ids")
+        let is_sorted = name.starts_with("search ids")
             || name.starts_with("causes")
             || name.starts_with("operation")
             || name.starts_with("event_page of") && name.ends_with(" calls");

@@ -15,8 +15,6 @@ on_both!(
     since_lists_each_event_once_in_any_commit_order_of_two_nodes,
     a_walk_with_few_matches_returns_its_position_and_continues,
     out_of_scope_records_are_not_found,
-    minutes_are_counted_by_provider,
-    counts_are_bounded_and_marked_as_such,
 );
 
 /// Long after everything that these tests let happen.
@@ -117,8 +115,6 @@ async fn each_filter_finds_what_it_says_and_nothing_else(database: &Database) {
         for limit in [1, 3, 100] {
             assert_eq!(all(&people, &filter, limit).await, wanted, "{filter:?}");
         }
-        let counted = people.event_count(filter.clone()).await.unwrap();
-        assert_eq!((counted.counted_n, counted.is_more), (wanted.len() as u64, false), "{filter:?}");
     };
     let any = EventFilter::default();
     let text = |text: &str| Some(text.to_owned());
@@ -223,14 +219,11 @@ async fn out_of_scope_records_are_not_found(database: &Database) {
     assert_eq!(page.items.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
     let asked = EventFilter { provider: Some("adyen".to_owned()), ..filter.clone() };
     assert!(matches!(bob.event_page(query(&asked, None, 10), LATER_MS).await, Err(OperatorError::NotFound)));
-    assert!(matches!(bob.event_count(asked).await, Err(OperatorError::NotFound)));
     assert!(matches!(
         bob.event_ledger(&adyen, LATER_MS, |_| EventTaker::Taken).await,
         Err(OperatorError::NotFound)
     ));
     assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(OperatorError::NotFound)));
-    let minutes = bob.statistics(None, 60, 2_000).await.unwrap().minutes;
-    assert_eq!(minutes.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
     let found = bob.search("evt_1", &Unsearched::default(), LATER_MS).await.unwrap();
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
@@ -253,36 +246,4 @@ async fn out_of_scope_records_are_not_found(database: &Database) {
             "{id}"
         );
     }
-}
-
-async fn minutes_are_counted_by_provider(database: &Database) {
-    let store = database.store().await;
-    let minute = 60_000;
-    for n in 0..6 {
-        let state = if n == 5 { EventState::Failed } else { EventState::Handled };
-        put(&store, at(&format!("evt_{n}"), n / 2 * minute + 5), 5_000 + n, state).await;
-    }
-    let people = people(&store, Role::Viewer);
-    let found = people.statistics(None, 2, 2 * minute + 30_000).await.unwrap();
-    assert_eq!((found.from_ms, found.to_ms, found.counted_from_ms), (minute, 3 * minute, None));
-    let minutes: Vec<_> = found.minutes.iter().map(|one| (one.at_ms, one.events_n, one.waiting_n)).collect();
-    assert_eq!(minutes, [(minute, 2, 0), (2 * minute, 2, 1)]);
-    assert_eq!(people.statistics(Some("adyen".to_owned()), 60, minute).await.unwrap().minutes, []);
-    // More than are looked at: what was counted is shown, as a part.
-    super::large::fill_events(database, 100_000, 50_001).await;
-    let found = people.statistics(None, 60, 2 * minute).await.unwrap();
-    let counted_n: u64 = found.minutes.iter().map(|one| one.events_n).sum();
-    assert_eq!((found.counted_from_ms, counted_n), (Some(minute), 50_000), "{found:?}");
-    assert!(found.minutes.iter().all(|one| one.is_cut), "{found:?}");
-}
-
-async fn counts_are_bounded_and_marked_as_such(database: &Database) {
-    let store = database.store().await;
-    super::large::fill_events(database, 100_000, 100_001).await;
-    let people = people(&store, Role::Viewer);
-    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
-    let counted = people.event_count(done.clone()).await.unwrap();
-    assert_eq!((counted.counted_n, counted.is_more), (100_000, true));
-    let none = people.event_count(EventFilter { event_type: Some("rare".to_owned()), ..done }).await.unwrap();
-    assert_eq!((none.counted_n, none.is_more), (0, true), "not all were looked at");
 }

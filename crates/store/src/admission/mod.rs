@@ -35,6 +35,7 @@ use super::event::{EventUpdate, Latched};
 use super::message::{InitialLease, NewMessage};
 use hooklatch_core::types::{EventState, IncomingEvent, MessageId, MessageState};
 
+#[cfg(any(test, feature = "testing"))]
 pub(super) use postgres::STATEMENTS;
 pub use transaction::AdmissionTx;
 

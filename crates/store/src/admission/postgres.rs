@@ -252,6 +252,7 @@ const VERSIONS: &str =
      RETURNING event_seq";
 
 /// The hot statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("events_insert", LATCH),
     ("admit", ADMIT),

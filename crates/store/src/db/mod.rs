@@ -34,7 +34,9 @@ pub(crate) mod warnings;
 pub(crate) use backend::{Backend, BoxedWork, Purpose};
 pub(crate) use error::DbResult;
 pub use error::{DbError, StoreError, decode_error};
-pub(crate) use executor::{Executor, postgres as in_postgres, to_sqlite};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use executor::to_sqlite;
+pub(crate) use executor::{Executor, postgres as in_postgres};
 pub(crate) use migrations::Migration;
 pub use migrations::{MigrationStep, ProgramMigrationError};
 pub use opening::waiting;

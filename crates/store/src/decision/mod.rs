@@ -24,7 +24,9 @@ use hooklatch_core::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
 pub(super) use pauses::{Pausable, pause_decide};
 pub use pauses::{PausesEnded, ProviderPause};
-pub(super) use subjects::{STATEMENTS, event_decide, message_decide, messages_act_on, out_of_reach};
+#[cfg(any(test, feature = "testing"))]
+pub(super) use subjects::STATEMENTS;
+pub(super) use subjects::{event_decide, message_decide, messages_act_on, out_of_reach};
 
 /// One message, event, destination or provider, and what an operator wants done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]

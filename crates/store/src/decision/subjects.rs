@@ -51,6 +51,7 @@ const SENT_BY_PERSON: &str = "/* message_decide */ SELECT 1 AS n FROM audit_log
     WHERE message_id = $1 AND action = 'message_send' LIMIT 1";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[("message_decide sent", SENT_BY_PERSON)];
 
 /// Decides about one message, if its provider and its destination are in the operator's scope.

@@ -16,11 +16,15 @@ use crate::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealError};
 use hooklatch_core::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
 
+#[cfg(any(test, feature = "testing"))]
+pub(super) use parts::STATEMENTS as PARTS_STATEMENTS;
 pub(super) use parts::{
-    ContentUnavailable, STATEMENTS as PARTS_STATEMENTS, StoredPayload, payload_in_parts, payload_redacted,
-    payload_whole_keep, stored_body, stored_body_bytes,
+    ContentUnavailable, StoredPayload, payload_in_parts, payload_redacted, payload_whole_keep, stored_body,
+    stored_body_bytes,
 };
-pub(super) use view::{STATEMENTS as DELIVERY_STATEMENTS, event_columns, event_view, event_views};
+#[cfg(any(test, feature = "testing"))]
+pub(super) use view::STATEMENTS as DELIVERY_STATEMENTS;
+pub(super) use view::{event_columns, event_view, event_views};
 
 /// The result of inserting one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -364,6 +368,7 @@ const PUT_ASIDE: &str = "/* event_take_due */ UPDATE processed_webhook_events
     SET state = 'failed', error = $2, due_at_ms = NULL, processed_at_ms = $3 WHERE event_seq = $1";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const DUE_STATEMENTS: &[(&str, &str)] =
     &[("provider of the longest due event", DUE_PROVIDER), ("longest due events", FIRST_DUE)];
 

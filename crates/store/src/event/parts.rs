@@ -180,7 +180,8 @@ const PARTS_DELETE: &str = "/* body_parts_delete */ DELETE FROM webhook_body_par
 const UNLATCHED_OLD: &str =
     "/* body_parts_sweep */ SELECT event_seq FROM unlatched_bodies WHERE begun_at_ms < $1
         ORDER BY event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
-/// The bytes of a body, as they are read to be sent.
+/// The bytes of a body, as statements of other modules read them.
+#[cfg(any(test, feature = "testing"))]
 const STORED: &str = concat!(
     "/* body_parts_stored */ SELECT ",
     stored_body!("p"),
@@ -188,6 +189,7 @@ const STORED: &str = concat!(
 );
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("body_parts begun", BEGUN),
     ("body_parts part", PART),

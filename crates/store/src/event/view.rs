@@ -99,6 +99,7 @@ const CALLS: &str = concat!(
 const PRUNED: &str = "/* event_delivery */ SELECT messages_pruned_seq FROM retention_lease WHERE one = 1";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] =
     &[("event_delivery", CALLS), ("event_delivery pruned", PRUNED)];
 

@@ -31,6 +31,7 @@ use hooklatch_core::seal::SealedPlace;
 use hooklatch_core::types::{MessageId, Name, UnixMs};
 use uuid::Uuid;
 
+#[cfg(any(test, feature = "testing"))]
 pub(super) use postgres::STATEMENTS;
 pub use types::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, NextWant,
@@ -297,6 +298,7 @@ const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
     WHERE message_id = $1 AND attempts_n = $2 AND state IS NOT DISTINCT FROM 'leased'";
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_extend", EXTEND),
     ("message_release", LOST),

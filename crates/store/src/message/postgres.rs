@@ -240,6 +240,7 @@ const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
     SELECT message_id, attempts_n FROM ended");
 
 /// The hot statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("message_lease", LEASE),
     ("message_settle_done", SETTLE_DONE),

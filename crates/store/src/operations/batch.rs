@@ -145,6 +145,7 @@ fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
 }
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("operation_moved messages", MOVED_MESSAGES),
     ("operation_moved sent messages", SENT_MESSAGES),

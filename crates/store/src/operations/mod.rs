@@ -22,18 +22,19 @@ use self::steps::Steps;
 use super::damaged::{intact, of_row};
 use super::db::{DbError, DbResult, Executor, Row, Value};
 use super::decision::{Deciding, Refusal, Verdict, out_of_reach};
-use super::queries::NamedStatement;
 use hooklatch_contract::{
     ChangedRows, OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject,
     OperationView, Page, SkippedRow,
 };
 use hooklatch_core::types::{MESSAGES_N_MAX, Principal, Reach, UnixMs};
 
+#[cfg(any(test, feature = "testing"))]
 pub(super) use self::batch::STATEMENTS as BATCH_STATEMENTS;
 pub(crate) use self::set::{PreviewCache, PreviewContext, operation_preview, operation_preview_again};
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::queries::NamedStatement> {
     let mut all = set::statements();
     all.push(("operations of a while", recent_sql()));
     all

@@ -16,8 +16,7 @@ use crate::db::{DbError, DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_views};
 use crate::message::message_rows;
 use crate::queries::{
-    EVENT_CONDITIONS, IS_WAITING, NamedStatement, WantedMessages, any_of, event_filter_values, is_waiting,
-    message_view,
+    EVENT_CONDITIONS, IS_WAITING, WantedMessages, any_of, event_filter_values, is_waiting, message_view,
 };
 use hooklatch_contract::{
     BulkFigures, ChangedRows, EventFilter, EventView, MessageView, NamedCount, OperationChoice,
@@ -154,7 +153,8 @@ const RECENT: &str = "/* operation_preview */ SELECT a.audit_seq, a.at_ms, a.act
     ORDER BY a.audit_seq DESC";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<crate::queries::NamedStatement> {
     vec![
         ("operation set of stuck messages", message_set_sql(STUCK)),
         ("operation set of moving messages", message_set_sql(MOVING)),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::messages::{lane_destinations, message_view, open_destinations, rows_sql};
-use super::{NamedStatement, OperatorError, OperatorQueries, within};
+use super::{OperatorError, OperatorQueries, within};
 use crate::damaged::{intact, note};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::event_state;
@@ -91,7 +91,8 @@ const HEAD: &str = "/* operator_surroundings */ SELECT state FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL ORDER BY destination, lane, lane_seq LIMIT 1";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("backlog", backlog_sql(false)),
         ("next lane", next_lane_sql(BEHIND_LANE)),

@@ -1,4 +1,4 @@
-//! The list of events, a page at a time, how many a filter finds, and numbers of a time.
+//! The list of events, a page at a time, and numbers of a time.
 //!
 //! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one
 //! object, or over those whose calls are not finished, each by its own index. The rest of the filter is checked row by
@@ -15,14 +15,12 @@
 
 use std::fmt;
 
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::db::{DbResult, Executor, Value};
 use crate::event::{event_columns, event_views};
-use hooklatch_contract::{CountView, EventFilter, EventView, Page};
+use hooklatch_contract::{EventFilter, EventView, Page};
 use hooklatch_core::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageState, Reach, UnixMs};
 
-/// Most that is counted.
-const COUNT_N_MAX: u32 = 100_000;
 /// Rows that one query looks at, at most, where it has to look for what it wants.
 pub(super) const LOOK_N: u32 = 10_000;
 /// Rows that it looks at where they are those of an index of few: each of them may be on a page of its own.
@@ -186,22 +184,6 @@ impl Walk {
              FROM {rows}"
         )
     }
-
-    fn count(self) -> String {
-        let rows = self.rows("*", DOWN, (9, None));
-        format!(
-            "/* event_count */ SELECT COUNT(*) AS looked_n, COALESCE(SUM(CASE WHEN {FOUND} THEN 1 ELSE 0 END), 0) AS found_n
-             FROM {rows}"
-        )
-    }
-}
-
-/// How many are in an open state, and nothing else of them: an index-only scan.
-fn count_open() -> String {
-    format!(
-        "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
-             SELECT event_seq FROM processed_webhook_events WHERE state = $1 AND {IS_WAITING} LIMIT $2) e"
-    )
 }
 
 /// The highest number below which everything was received before `$1`, as far as a bisection can find it: the row at it
@@ -224,24 +206,21 @@ fn number_at_sql() -> String {
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
-    let mut all: Vec<NamedStatement> =
-        vec![("number_at", number_at_sql()), ("event_count of a state alone", count_open())];
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
+    let mut all: Vec<super::NamedStatement> = vec![("number_at", number_at_sql())];
     let walks = [
-        (Walk::All, ["event_page", "event_page_end", "event_count"]),
-        (Walk::State, ["event_page of a state", "event_page_end of a state", "event_count of a state"]),
-        (
-            Walk::Object,
-            ["event_page of an object", "event_page_end of an object", "event_count of an object"],
-        ),
-        (Walk::StuckCalls, ["event_page of stuck calls", "event_page_end of stuck calls", ""]),
-        (Walk::OpenCalls, ["event_page of open calls", "event_page_end of open calls", ""]),
+        (Walk::All, ["event_page", "event_page_end"]),
+        (Walk::State, ["event_page of a state", "event_page_end of a state"]),
+        (Walk::Object, ["event_page of an object", "event_page_end of an object"]),
+        (Walk::StuckCalls, ["event_page of stuck calls", "event_page_end of stuck calls"]),
+        (Walk::OpenCalls, ["event_page of open calls", "event_page_end of open calls"]),
     ];
-    for (walk, [page, end, count]) in walks {
+    for (walk, [page, end]) in walks {
         all.extend([(page, walk.page(DOWN)), (end, walk.end(DOWN))]);
         if !walk.is_of_calls() {
             let since = |name: &str| &*format!("{name} since").leak();
-            all.extend([(since(page), walk.page(UP)), (since(end), walk.end(UP)), (count, walk.count())]);
+            all.extend([(since(page), walk.page(UP)), (since(end), walk.end(UP))]);
         }
     }
     all
@@ -256,28 +235,6 @@ impl OperatorQueries {
     ) -> Result<Page<EventView>, OperatorError> {
         let (look, place, limit) = (self.look(query.filter)?, query.place, query.limit);
         Ok(snapshot!(self.store, "event_page", |db| event_page(db, &look, place, limit, now_ms).await)?)
-    }
-
-    /// How many events a filter finds, of the newest [`COUNT_N_MAX`] that it has to look at.
-    pub async fn event_count(&self, filter: EventFilter) -> Result<CountView, OperatorError> {
-        let look = self.look(EventFilter { delivery: None, ..filter })?;
-        if !look.is_possible() {
-            return Ok(CountView { counted_n: 0, is_more: false });
-        }
-        Ok(snapshot!(self.store, "event_count", |db| {
-            let (walk, look_n) = (look.walk(), COUNT_N_MAX + 1);
-            let alone = EventFilter { state: look.filter.state, ..EventFilter::default() };
-            let row = if walk == Walk::State && look.filter == alone && look.scope.is_none() {
-                let state = look.filter.state.map(EventState::as_str);
-                db.fetch_one(count_open(), &[state.into(), look_n.into()]).await?
-            } else {
-                let range = look.range(db).await?;
-                db.fetch_one(walk.count(), &look.values(range, look_n)).await?
-            };
-            let found_n = row.int("found_n")?.min(i64::from(COUNT_N_MAX));
-            let is_more = row.int("looked_n")? >= i64::from(look_n);
-            Ok(CountView { counted_n: found_n.unsigned_abs(), is_more })
-        })?)
     }
 
     /// The filter with this operator's scope.

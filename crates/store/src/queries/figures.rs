@@ -1,28 +1,22 @@
-//! Figures for operators: failures by their cause, events per minute, and hourly counts of the nodes.
+//! Figures for operators: failures by their cause, and hourly counts of the nodes.
 //!
-//! Causes and minutes are counted from the newest row down, so many rows at most: nothing is counted on the way in.
-//! Minutes in which that bound ended are shown with what was found of them. Hours are counted by the nodes, each of
-//! which adds its own.
+//! Causes are counted from the newest row down, so many rows at most: nothing is counted on the way in. Hours are
+//! counted by the nodes, each of which adds its own.
 
 use std::collections::BTreeMap;
 
-use super::events::{IS_WAITING, LOOK_APART_N, ORDER_MS, number_before};
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::events::{IS_WAITING, LOOK_APART_N};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::damaged::intact;
 use crate::db::{DbResult, Row, StoreError, Value};
 use crate::handle::Store;
-use hooklatch_contract::{ActivityCount, ActivityView, CauseView, MinuteView, StatisticsView, StuckSubject};
+use hooklatch_contract::{ActivityCount, ActivityView, CauseView, StuckSubject};
 use hooklatch_core::types::{Name, Reach, UnixMs};
 
 /// Most causes of each kind.
 const CAUSES_N_MAX: u32 = 10;
-/// Most events that are looked at for minutes.
-const COUNTED_N_MAX: u32 = 50_000;
-/// Most minutes of providers that are listed.
-const ROWS_N_MAX: u32 = 5_000;
 /// Most hours that are answered one by one.
 const HOURS_N_MAX: u32 = 168;
-const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
@@ -61,35 +55,17 @@ fn causes_sql(subject: StuckSubject) -> String {
     )
 }
 
-/// The events above the number `$1`, `$2` of them at most, received from `$3` on and before `$4`: of the provider
-/// `$5`, or of any; with `$6` 1, of `$7` alone.
-fn minutes_sql() -> String {
-    format!(
-        "/* statistics */ SELECT e.received_at_ms / 60000 AS minute, e.provider, COUNT(*) AS events_n,
-             SUM(CASE WHEN e.{IS_WAITING} THEN 1 ELSE 0 END) AS waiting_n
-         FROM (SELECT received_at_ms, provider, state, synthetic FROM processed_webhook_events WHERE event_seq > $1
-               ORDER BY event_seq DESC LIMIT $2) e
-         WHERE NOT e.synthetic AND e.received_at_ms >= $3 AND e.received_at_ms < $4
-           AND (CAST($5 AS TEXT) IS NULL OR e.provider = $5) AND (CAST($6 AS BIGINT) = 0 OR e.provider = ANY($7))
-         GROUP BY e.received_at_ms / 60000, e.provider ORDER BY minute DESC, e.provider LIMIT $8"
-    )
-}
-
-const END: &str = "/* statistics_end */ SELECT e.received_at_ms FROM processed_webhook_events e
-     WHERE e.event_seq = (SELECT MIN(w.event_seq) FROM (SELECT event_seq FROM processed_webhook_events
-         WHERE event_seq > $1 ORDER BY event_seq DESC LIMIT $2) w HAVING COUNT(*) >= $2)";
 const ACTIVITY: &str = "/* activity */ SELECT hour_ms - hour_ms % $2 AS at_ms, subject, name, outcome,
         CAST(SUM(counted_n) AS BIGINT) AS counted_n
     FROM activity WHERE hour_ms >= $1 GROUP BY hour_ms - hour_ms % $2, subject, name, outcome
     ORDER BY at_ms, subject, name, outcome";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("causes of events", causes_sql(StuckSubject::Events)),
         ("causes of messages", causes_sql(StuckSubject::Messages)),
-        ("statistics", minutes_sql()),
-        ("statistics_end", END.to_owned()),
         ("activity", ACTIVITY.to_owned()),
     ]
 }
@@ -147,43 +123,6 @@ impl OperatorQueries {
         })?)
     }
 
-    /// The last `minutes_n` minutes, the one that is running included.
-    pub async fn statistics(
-        &self,
-        provider: Option<String>,
-        minutes_n: u32,
-        now_ms: UnixMs,
-    ) -> Result<StatisticsView, OperatorError> {
-        if let Some(provider) = &provider {
-            self.needs_provider(provider)?;
-        }
-        let scope = any_of(self.principal.providers.names());
-        let to_ms = (now_ms.div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
-        let from_ms = to_ms.saturating_sub(i64::from(minutes_n) * MINUTE_MS);
-        Ok(snapshot!(self.store, "statistics", |db| {
-            let floor = number_before(db, from_ms).await?;
-            let mut values: Vec<Value> = vec![floor.into(), COUNTED_N_MAX.into(), from_ms.into()];
-            values.extend([to_ms.into(), provider.into()].into_iter().chain(scope));
-            values.push(ROWS_N_MAX.into());
-            let rows = db.fetch(minutes_sql(), &values).await?;
-            let mut minutes = intact("processed_webhook_events", "provider", &rows, minute)?.rows;
-            // What was looked at is complete from the minute on that follows the one where it ended.
-            let ended = db.fetch_optional(END, &[floor.into(), COUNTED_N_MAX.into()]).await?;
-            let ended = ended.map(|row| row.int("received_at_ms")).transpose()?;
-            let by_events = ended
-                .map(|at_ms| (at_ms.saturating_add(ORDER_MS).div_euclid(MINUTE_MS) + 1) * MINUTE_MS)
-                .filter(|at_ms| *at_ms > from_ms);
-            let is_full = rows.len() >= ROWS_N_MAX as usize;
-            let by_rows = minutes.last().filter(|_| is_full).map(|oldest| oldest.at_ms + MINUTE_MS);
-            let counted_from_ms = by_events.max(by_rows).map(|at_ms| at_ms.min(to_ms));
-            for minute in &mut minutes {
-                minute.is_cut = counted_from_ms.is_some_and(|from_ms| minute.at_ms < from_ms);
-            }
-            minutes.reverse();
-            Ok(StatisticsView { from_ms, to_ms, minutes, counted_from_ms })
-        })?)
-    }
-
     /// What the nodes counted, and, in the hour under way, what this node did not add yet (`unsaved`): of every name in
     /// scope, or of what is named. Attempts are counted of all providers together, for tokens that reach all of them.
     pub async fn activity(
@@ -235,16 +174,6 @@ fn cause(row: &Row, subject: StuckSubject) -> DbResult<CauseView> {
         counted_n: row.int("n")?.unsigned_abs(),
         oldest_at_ms: row.int("oldest_ms")?,
         newest_at_ms: row.int("newest_ms")?,
-    })
-}
-
-fn minute(row: &Row) -> DbResult<MinuteView> {
-    Ok(MinuteView {
-        at_ms: row.int("minute")?.saturating_mul(MINUTE_MS),
-        provider: row.text("provider")?,
-        events_n: row.int("events_n")?.unsigned_abs(),
-        waiting_n: row.int("waiting_n")?.unsigned_abs(),
-        is_cut: false,
     })
 }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::messages::{attempt_view, attempts_sql, message_view};
 use super::providers::headers_of;
 use super::records::audit_rows;
-use super::{NamedStatement, OperatorError, OperatorQueries};
+use super::{OperatorError, OperatorQueries};
 use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, replay_places};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{IntactRows, intact, of_row};
@@ -327,7 +327,8 @@ const PAUSE: &str = "/* event_ledger */ SELECT until_ms FROM provider_pauses
      WHERE provider = $1 AND ended_at_ms IS NULL";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("event_ledger event", events_sql(IS_ID)),
         ("event_ledger payload", payload_sql()),

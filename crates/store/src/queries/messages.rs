@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::events::{ORDER_MS, number_after, received_at_ms};
 use super::records::message_decisions;
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of, within};
+use super::{OperatorError, OperatorQueries, any_of, within};
 use crate::audit::AuditEntry;
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::handle::Store;
 use crate::message::{MessageRow, message_rows};
-use hooklatch_contract::{AttemptView, CountView, MessageDetail, MessageFilter, MessageView, Page};
+use hooklatch_contract::{AttemptView, MessageDetail, MessageFilter, MessageView, Page};
 use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::{
     AttemptResult, EventKey, MESSAGES_N_MAX, MessageId, MessageState, Reach, UnixMs,
@@ -25,8 +25,6 @@ use hooklatch_core::types::{
 
 /// Rows that one page looks at in each of its sources, at most.
 const PAGE_LOOKED_N: i64 = 10_000;
-/// Rows that a count looks at, in all its sources together.
-const COUNT_LOOKED_N: i64 = 100_000;
 /// Rows that a page looks at first, for each that it shows: most filters find enough among them.
 const FIRST_LOOKED_N: i64 = 4;
 /// Most destinations that are looked at one by one; where there are as many, the queue is walked instead.
@@ -197,15 +195,14 @@ impl Wanted {
         db.fetch(source.page_sql(db.is_postgres()), &values).await
     }
 
-    /// Number of rows that are to be looked at, at most `looked_n`, and the last one of so many; `None` when the source
-    /// ends before.
+    /// The last of the `looked_n` rows that are to be looked at; `None` when the source ends before.
     async fn bound(
         &self,
         db: &mut Executor<'_>,
         source: &Source,
         before: i64,
         looked_n: i64,
-    ) -> DbResult<(i64, Option<i64>)> {
+    ) -> DbResult<Option<i64>> {
         let mut values: Vec<Value> = vec![before.into(), looked_n.into()];
         match source {
             Source::Queue | Source::History => {}
@@ -213,11 +210,11 @@ impl Wanted {
                 values.extend([name.into(), self.filter.state.map(MessageState::as_str).into()]);
             }
             // It was found to be short.
-            Source::Lane(_) => return Ok((0, None)),
+            Source::Lane(_) => return Ok(None),
         }
         let row = db.fetch_one(source.bound_sql(db.is_postgres()), &values).await?;
-        let found_n = row.int("n")?;
-        Ok((found_n, row.int_or_null("last_id")?.filter(|_| found_n >= looked_n)))
+        let is_full = row.int("n")? >= looked_n;
+        Ok(row.int_or_null("last_id")?.filter(|_| is_full))
     }
 }
 
@@ -259,11 +256,6 @@ impl Source {
         }
         let rest = format!("{conditions} ORDER BY {order} LIMIT ${limit}");
         rows_sql("operator_messages", "", self.table(), &rest) + " ORDER BY m.message_id DESC"
-    }
-
-    fn count_sql(&self) -> String {
-        let (table, (conditions, _)) = (self.table(), self.conditions());
-        format!("/* operator_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {conditions}")
     }
 
     fn bound_sql(&self, is_postgres: bool) -> String {
@@ -324,7 +316,8 @@ pub(super) async fn lane_destinations(db: &mut Executor<'_>) -> DbResult<Vec<Str
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     let (stuck, lane) = (Source::Stuck(String::new()), Source::Lane(String::new()));
     vec![
         ("messages of the queue", Source::Queue.page_sql(false)),
@@ -332,10 +325,6 @@ pub(super) fn statements() -> Vec<NamedStatement> {
         ("messages that are stuck", stuck.page_sql(false)),
         ("messages that are stuck, for PostgreSQL", stuck.page_sql(true)),
         ("messages of a lane", lane.page_sql(false)),
-        ("count of the queue", Source::Queue.count_sql()),
-        ("count of history", Source::History.count_sql()),
-        ("count of what is stuck", stuck.count_sql()),
-        ("count of a lane", lane.count_sql()),
         ("bound of the queue", Source::Queue.bound_sql(false)),
         ("bound of history", Source::History.bound_sql(false)),
         ("bound of what is stuck", stuck.bound_sql(false)),
@@ -363,30 +352,6 @@ impl OperatorQueries {
         let installation_id = self.store.installation_id().await?;
         Ok(alone!(self.store, operators, "operator_messages", |db| {
             page(db, &wanted, before, limit, &installation_id).await
-        })?)
-    }
-
-    /// Counts the messages that `filter` finds; its state should be set.
-    pub async fn messages_count(&self, filter: MessageFilter) -> Result<CountView, OperatorError> {
-        let wanted = self.wanted(filter);
-        if wanted.is_nothing() {
-            return Ok(CountView { counted_n: 0, is_more: false });
-        }
-        Ok(alone!(self.store, operators, "operator_count", |db| {
-            let before = start(db, None, wanted.filter.created_before_ms).await?;
-            let (mut counted_n, mut left_n, mut is_more) = (0, COUNT_LOOKED_N, false);
-            for source in &wanted.sources(db).await? {
-                let (looked_n, from) = wanted.bound(db, source, before, left_n).await?;
-                let values = wanted.values_of(source, &[before.into(), from.unwrap_or(0).into()]);
-                counted_n += db.fetch_one(source.count_sql(), &values).await?.int("n")?;
-                left_n -= looked_n;
-                is_more |= from.is_some();
-                if left_n <= 0 {
-                    is_more = true;
-                    break;
-                }
-            }
-            Ok(CountView { counted_n: counted_n.unsigned_abs(), is_more })
         })?)
     }
 
@@ -456,7 +421,7 @@ async fn page(
         let mut from = None;
         if !wanted.is_everything() {
             for source in &sources {
-                from = from.max(wanted.bound(db, source, before, looked_n).await?.1);
+                from = from.max(wanted.bound(db, source, before, looked_n).await?);
             }
         }
         let rows = newest(db, wanted, &sources, (before, from.unwrap_or(0)), limit).await?;
@@ -596,6 +561,7 @@ impl Store {
     }
 
     /// The newest attempts of a message, at most 100.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptView>, StoreError> {
         Ok(self.attempts_of(message_id).await?.rows)
     }

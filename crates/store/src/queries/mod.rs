@@ -21,9 +21,9 @@ mod search;
 use super::audit::{AuditEntry, append};
 use super::db::{StoreError, Value};
 use super::decision::{Deciding, Decision, Refusal, Routed};
-use super::event::DELIVERY_STATEMENTS;
 use super::handle::Store;
-use super::operations;
+#[cfg(any(test, feature = "testing"))]
+use super::{event::DELIVERY_STATEMENTS, operations};
 use hooklatch_core::types::{EventKey, Name, Principal, Reach, Role, TypedBy, UnixMs};
 
 pub use destinations::{DestinationStatus, LanePlace, Surroundings};
@@ -39,9 +39,11 @@ pub use search::Unsearched;
 pub(crate) use search::{search_block, search_blocks, search_ids_delete};
 
 /// A statement and its name, for tests that look at its plan.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) type NamedStatement = (&'static str, String);
 
 /// The statements of the views of operators, in the dialects of both databases, by name.
+#[cfg(any(test, feature = "testing"))]
 pub fn operator_statements() -> Vec<(&'static str, &'static str)> {
     leaked([
         messages::statements(),
@@ -52,6 +54,7 @@ pub fn operator_statements() -> Vec<(&'static str, &'static str)> {
 }
 
 /// The statements of what operators read of events, likewise.
+#[cfg(any(test, feature = "testing"))]
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
     let built = leaked([
         events::statements(),
@@ -63,6 +66,7 @@ pub fn read_statements() -> Vec<(&'static str, &'static str)> {
     [&built, DELIVERY_STATEMENTS].concat()
 }
 
+#[cfg(any(test, feature = "testing"))]
 fn leaked<const N: usize>(built: [Vec<NamedStatement>; N]) -> Vec<(&'static str, &'static str)> {
     built.into_iter().flatten().map(|(name, sql)| (name, &*sql.leak())).collect()
 }

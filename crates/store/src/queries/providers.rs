@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::destinations::pauses;
 use super::events::{IS_WAITING, WAITING};
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of, in_reach, within};
+use super::{OperatorError, OperatorQueries, any_of, in_reach, within};
 use crate::audit::append;
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row};
@@ -72,7 +72,8 @@ const OF_ONE: &str = "provider = $4";
 const OF_SOME: &str = "(CAST($4 AS BIGINT) = 0 OR provider = ANY($5))";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("waiting events", waiting_sql()),
         ("last events", LAST.to_owned()),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row, Value};
@@ -36,7 +36,8 @@ const OF_MESSAGE: &str =
     WHERE a.action <> 'answer_read' ORDER BY a.audit_seq DESC LIMIT 100";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("audit log", AUDIT.to_owned()),
         ("end of the audit log", AUDIT_END.to_owned()),

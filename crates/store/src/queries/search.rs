@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::events::LOOK_N;
 use super::messages::message_view;
 use super::providers::rejected_rows;
-use super::{NamedStatement, OperatorError, OperatorQueries, any_of};
+use super::{OperatorError, OperatorQueries, any_of};
 use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_key, event_views};
@@ -466,7 +466,8 @@ fn keys_sql(table: &str) -> String {
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) fn statements() -> Vec<NamedStatement> {
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements() -> Vec<super::NamedStatement> {
     vec![
         ("search providers", PROVIDERS.to_owned()),
         ("search events", by_id_sql()),

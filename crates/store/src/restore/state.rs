@@ -42,11 +42,6 @@ pub enum RestoreState {
 }
 
 impl RestoreState {
-    /// True when no node may start before an operator has said what it is.
-    pub fn is_to_be_taken_over(self) -> bool {
-        matches!(self, Self::Backup { .. } | Self::Older { .. } | Self::Elsewhere | Self::PointInTime)
-    }
-
     /// The value for programs.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ use tracing::info;
 use super::super::error::{Problem, tagged_reply, view_reply};
 use super::messages::Judge;
 use super::order::{LARGE_ORDER_BYTES_MAX, ORDER_BYTES_MAX, check_reason, order, read_body};
-use super::query::{Query, is_text, no_state};
+use super::query::{Query, is_text};
 use super::{Answer, Caller, path_name};
 use hooklatch_contract::{
     EventFilter, EventView, ExplainOrder, LedgerView, LedgerWhat, MessageView, TestEventOrder, TestEventView,
@@ -70,14 +70,6 @@ pub(super) async fn list(caller: Caller, query: Query) -> Answer {
     }
     let query = EventQuery { filter, place, limit: query.limit()? };
     Ok(view_reply(StatusCode::OK, &caller.people.event_page(query, caller.now_ms()).await?))
-}
-
-pub(super) async fn count(caller: Caller, query: Query) -> Answer {
-    let filter = filter(&query)?;
-    if filter.state.is_none() {
-        return Err(no_state(EventState::ALL.iter().map(|state| state.as_str())));
-    }
-    Ok(view_reply(StatusCode::OK, &caller.people.event_count(filter).await?))
 }
 
 pub(super) async fn show(caller: Caller, path: EventPath) -> Answer {

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 
 use super::super::error::{Problem, tagged_reply, view_reply};
-use super::query::{Query, no_state};
+use super::query::Query;
 use super::{Answer, Caller};
 use hooklatch_contract::{MessageFacts, MessageFilter, MessageView, PauseFact};
 use hooklatch_core::types::{MessageId, MessageState, UnixMs};
@@ -28,14 +28,6 @@ pub(super) async fn list(caller: Caller, query: Query) -> Answer {
     let mut page = caller.people.messages(filter(&query)?, before, query.limit()?).await?;
     Judge::add(&caller, page.items.iter_mut()).await?;
     Ok(view_reply(StatusCode::OK, &page))
-}
-
-pub(super) async fn count(caller: Caller, query: Query) -> Answer {
-    let filter = filter(&query)?;
-    if filter.state.is_none() {
-        return Err(no_state(MessageState::ALL.iter().map(|state| state.as_str())));
-    }
-    Ok(view_reply(StatusCode::OK, &caller.people.messages_count(filter).await?))
 }
 
 pub(super) async fn show(caller: Caller, Path(id): Path<String>) -> Answer {

@@ -197,7 +197,6 @@ fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
     vec![
         ("GET /me", get(records::me)),
         ("GET /events", get(events::list)),
-        ("GET /events/count", get(events::count)),
         ("GET /events/{provider}/{event_id}", get(events::show)),
         ("GET /events/{provider}/{event_id}/body", get(events::body)),
         ("POST /events/{provider}/{event_id}/decide", post(decisions::decide_event)),
@@ -205,7 +204,6 @@ fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
         ("POST /what-if", post(events::what_if)),
         ("POST /explain", post(events::explain)),
         ("GET /messages", get(messages::list)),
-        ("GET /messages/count", get(messages::count)),
         ("GET /messages/{message_id}", get(messages::show)),
         ("POST /messages/{message_id}/decide", post(decisions::decide_message)),
         ("GET /lanes", get(messages::list_lanes)),
@@ -221,7 +219,6 @@ fn handlers() -> Vec<(&'static str, MethodRouter<Arc<ApiState>>)> {
         ("POST /providers/{name}/test-events", post(events::make_test_events)),
         ("GET /backlog", get(records::backlog)),
         ("GET /search", get(records::search)),
-        ("GET /statistics", get(records::statistics)),
         ("GET /activity", get(records::activity)),
         ("GET /operations", get(decisions::list_operations)),
         ("POST /operations", post(decisions::begin)),

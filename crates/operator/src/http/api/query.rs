@@ -114,12 +114,6 @@ impl Query {
     }
 }
 
-/// The answer to a count without a state.
-pub(super) fn no_state(words: impl Iterator<Item = &'static str>) -> Problem {
-    let detail = format!("`state` is missing; it is one of {}", quoted(words));
-    Problem::bad_request("say which `state` to count").with_detail(detail)
-}
-
 fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

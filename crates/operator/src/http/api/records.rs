@@ -14,9 +14,6 @@ use hooklatch_store::{ActivityQuery, RejectedQuery, Unsearched};
 
 /// Longest text that is looked for: the address of a page may be longer than any id. Characters.
 const QUERY_CHARS_MAX: usize = 1_000;
-/// Minutes of statistics, unless `minutes_n` says otherwise, and most of them: a day.
-const MINUTES_N_DEFAULT: u32 = 60;
-const MINUTES_N_MAX: u32 = 1_440;
 /// Hours of activity, unless `hours_n` says otherwise, and most of them: as long as counts are kept.
 const HOURS_N_DEFAULT: u32 = 24;
 const HOURS_N_MAX: u32 = 9_600;
@@ -159,14 +156,6 @@ pub(super) async fn backlog(caller: Caller) -> Answer {
         operations,
     };
     Ok(view_reply(StatusCode::OK, &view))
-}
-
-pub(super) async fn statistics(caller: Caller, query: Query) -> Answer {
-    let wrong = "`minutes_n` must be a number from 1 to 1440";
-    let minutes_n = query.up_to(("minutes_n", MINUTES_N_DEFAULT, MINUTES_N_MAX), wrong)?;
-    let provider = query.name("provider")?.map(|name| name.to_string());
-    let found = caller.people.statistics(provider, minutes_n, caller.now_ms()).await?;
-    Ok(view_reply(StatusCode::OK, &found))
 }
 
 pub(super) async fn activity(caller: Caller, query: Query) -> Answer {
