@@ -1,12 +1,10 @@
-//! The two listeners: their routes, how many connections (which are open files) each may have, and the `curl` commands
-//! that the console shows under `serve --dev`.
+//! The two listeners: their routes, and how many connections (which are open files) each may have.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use axum::Router;
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -14,22 +12,18 @@ use uuid::Uuid;
 
 use super::App;
 use super::running::spawn;
-use hooklatch_console::{self as console, ConsoleState, SignAgain, SignedAgain, SignedCopy};
+use hooklatch_console::{self as console, ConsoleState};
 use hooklatch_core::config::{DEV_TOKEN, Secret};
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::tls::ListenerTls;
-use hooklatch_core::types::Name;
 use hooklatch_operator::doctor::ProbeKey;
 use hooklatch_operator::http::api::ApiState;
 use hooklatch_operator::http::guard::{self, OperatorHosts};
 use hooklatch_operator::http::operator::OperatorState;
 use hooklatch_operator::http::receiver::ReceiverState;
 use hooklatch_operator::http::{self, Limits, Listener, OriginRule, Routes, echo};
-use hooklatch_operator::load::dev_keys_of_folder;
 use hooklatch_receive::Receiver;
-use hooklatch_receive::provider::{ActiveProvider, Kind, Provider, curl};
-use hooklatch_verify::{DevKeys, SignAt};
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
@@ -75,13 +69,9 @@ impl App {
     }
 
     /// The router of the operator side.
-    pub(super) fn operator_routes(
-        &self,
-        state: &Arc<OperatorState>,
-        api: ApiState,
-    ) -> anyhow::Result<Routes> {
+    pub(super) fn operator_routes(&self, state: &Arc<OperatorState>, api: ApiState) -> Routes {
         let api = Arc::new(api);
-        let console = console::router(self.console(&api)?);
+        let console = console::router(self.console(&api));
         let mut router: Router = http::operator::router(Arc::clone(state), api, console);
         if self.has_echo {
             router = echo::router(self.echo.clone()).fallback_service(router);
@@ -90,13 +80,13 @@ impl App {
         let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
         let origin = public.map(|url| url.origin.clone());
         let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
-        Ok(Routes::from(http::below(admin.base(), router)))
+        Routes::from(http::below(admin.base(), router))
     }
 
     /// The state of the console.
-    fn console(&self, api: &Arc<ApiState>) -> anyhow::Result<ConsoleState> {
+    fn console(&self, api: &Arc<ApiState>) -> ConsoleState {
         let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
-        Ok(ConsoleState {
+        ConsoleState {
             contract: http::api::inner_router(Arc::clone(api)),
             providers: api.providers.iter().map(|one| one.name.clone()).collect(),
             destinations: api.destinations.keys().cloned().collect(),
@@ -107,8 +97,7 @@ impl App {
             server_name: api.server_name.clone(),
             is_test: api.is_test,
             dev_token: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
-            signed_again: self.sign_again()?,
-        })
+        }
     }
 
     /// Most open files besides the receiver's connections: those of operators, the database and calls.
@@ -188,64 +177,4 @@ pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr, key: &str) -> 
         };
         anyhow::anyhow!("could not listen on {addr}: {error}; {cure}")
     })
-}
-
-impl App {
-    /// Signs the event that the console shows with published secrets, as its sender would; `None` without `--dev`.
-    fn sign_again(&self) -> anyhow::Result<Option<SignAgain>> {
-        if !self.has_echo {
-            return Ok(None);
-        }
-        let keys = dev_keys_of_folder(&self.kinds).context("could not read or make development keys")?;
-        let kinds = self.kinds.clone();
-        let (providers, public_url) = (self.config.providers.clone(), self.config.server.public_url.clone());
-        Ok(Some(Box::new(move |wanted: &SignedAgain<'_>| {
-            let name = Name::parse(wanted.provider).ok();
-            let config = name.as_ref().and_then(|name| Some((name, providers.get(name)?)));
-            let (name, config) = config.ok_or("Its provider is not configured any more.")?;
-            let kind = kinds.iter().find(|kind| kind.kind() == config.kind.as_str());
-            let kind = kind.ok_or("Its kind is not there any more.")?;
-            let ours = kind.activate(name, config, &public_url);
-            let ours = ours.map_err(|_| "Its provider cannot be used as it is configured.")?;
-            signed(kind, &ours, &keys, wanted)
-        })))
-    }
-}
-
-/// The command, if the provider `ours` accepts its signature.
-fn signed(
-    kind: &Provider,
-    ours: &ActiveProvider,
-    keys: &DevKeys,
-    wanted: &SignedAgain<'_>,
-) -> Result<SignedCopy, String> {
-    let at = SignAt {
-        now_s: wanted.now_s,
-        url: ours.url().to_owned(),
-        id: wanted.event_id.to_owned(),
-        event_type: wanted.event_type.to_owned(),
-    };
-    let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
-    let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
-    let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
-    let verified = ours.verify(request).map_err(|_| {
-        let name = wanted.provider;
-        format!(
-            "This provider has secrets of its own, and does not believe the published one: download the body and sign it \
-             with `hooklatch sign {name} --body FILE`."
-        )
-    })?;
-    let read = ours.read(&verified);
-    let event = match read.as_slice() {
-        [event] if event.unreadable.is_none() => event,
-        _ => {
-            return Err(
-                "What is stored is one event of a request that carried a list of them, so there is no \
-                        request to repeat: use the provider's samples with `hooklatch send`."
-                    .to_owned(),
-            );
-        }
-    };
-    let is_duplicate = event.key.event_id == wanted.event_id && event.window_ms.is_none();
-    Ok(SignedCopy { command: curl(ours.spec().method, &at.url, &signed), is_duplicate })
 }

@@ -181,7 +181,7 @@ impl Reload {
         let destinations =
             self.looked_at.calls.ready(destinations).context("could not set up the destinations")?;
         let api = app.api(&self.admission, &entries, self.looked_at.clone(), Arc::clone(&self.gate));
-        let operator_routes = app.operator_routes(&self.operator, api)?;
+        let operator_routes = app.operator_routes(&self.operator, api);
         Ok(Prepared { entries, destinations, operator_routes })
     }
 

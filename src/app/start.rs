@@ -90,7 +90,7 @@ impl App {
         };
         let gate = self.token_gate(&core.admission.store);
         let api = self.api(&core.admission, &entries, looked_at.clone(), Arc::clone(&gate));
-        let operator_routes = Current::new(self.operator_routes(&operator, api)?);
+        let operator_routes = Current::new(self.operator_routes(&operator, api));
         let id = core.admission.installation_id;
         let receiver_routes = Current::new(self.receiver_routes(core.receiver.clone(), &id));
         let tokens = Arc::clone(&gate);

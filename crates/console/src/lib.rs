@@ -53,28 +53,6 @@ pub struct ConsoleState {
     pub is_test: bool,
     /// The token that `serve --dev` uses for every request, because its users do not sign in.
     pub dev_token: Option<Secret>,
-    /// Signs stored requests anew with `serve --dev`, whose secrets are published.
-    pub signed_again: Option<SignAgain>,
-}
-
-/// Makes the command that sends a request once more, or returns the reason why there is none.
-pub type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<SignedCopy, String> + Send + Sync>;
-
-/// The command that sends a request once more.
-pub struct SignedCopy {
-    pub command: String,
-    /// True when the receiver identifies it as the stored event; otherwise it can become a new one.
-    pub is_duplicate: bool,
-}
-
-/// A stored request that is to be signed anew.
-pub struct SignedAgain<'a> {
-    pub provider: &'a str,
-    pub event_id: &'a str,
-    pub event_type: &'a str,
-    pub body: &'a [u8],
-    /// Time at which it is signed. Unix seconds.
-    pub now_s: i64,
 }
 
 /// The console, for all paths that nothing else has.

@@ -15,7 +15,6 @@ mod measured;
 mod proxied;
 mod roles;
 mod searched;
-mod signed_again;
 mod signing_in;
 mod staged;
 mod views;

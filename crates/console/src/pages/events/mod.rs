@@ -2,14 +2,12 @@
 //! to its last effect.
 //!
 //! On top of a ledger stand what happened and what people may do about it, then other content under the same id, the
-//! facts, the timeline (`timeline.rs`), what was received, and with `serve --dev` the same request signed anew.
+//! facts, the timeline (`timeline.rs`) and what was received.
 
 mod timeline;
 
 use axum::extract::FromRequestParts;
-use bytes::Bytes;
 use http::request::Parts;
-use http_body_util::{BodyExt, Limited};
 
 use super::prelude::*;
 use crate::parts::body::BodyLook;
@@ -17,7 +15,6 @@ use crate::parts::diff::{DiffRow, LINES_N_MAX, side_by_side};
 use crate::parts::list::Asked;
 use crate::parts::{body, diff};
 use crate::visit::parse_answer;
-use crate::{SignedAgain, SignedCopy};
 use hooklatch_contract::{
     ContentView, EventAct, EventView, JudgedAct, LedgerView, LedgerWhat, MessageView, Risk, SearchHit,
     SearchView,
@@ -185,7 +182,6 @@ pub(crate) async fn show(visit: Visit, names: EventNames, values: Values) -> Pag
         found => found?,
     };
     let beside = beside(&visit, &view).await;
-    let again = again(&visit, &view, &path).await;
     let body = html! {
         (decisions(&visit, &view, &path, etag.as_deref()))
         (notices(&view))
@@ -193,7 +189,6 @@ pub(crate) async fn show(visit: Visit, names: EventNames, values: Values) -> Pag
         (facts(&visit, &view))
         (list::section("timeline", "What happened", &timeline::timeline(&visit, &view, &path, &values)))
         (list::section("content", "What was sent", &content(&visit, &view, &path, &values)))
-        @if let Some(again) = again { (list::section("again", "Send it once more", &again)) }
     };
     let id = &view.event.event_id;
     Ok(PageBody::new(plain::line(readable_id(id).as_deref().unwrap_or(id)), body))
@@ -520,73 +515,6 @@ fn headers(content: &ContentView) -> Markup {
             p { (text::copy_button("headers", "Copy the headers")) }
         }
     }
-}
-
-/// Largest body that is put into a command: a shell takes 128 KiB as one word, in which each byte may need five.
-const COMMAND_BYTES_MAX: usize = 24 << 10;
-
-/// The command, or why there is none; nothing where secrets are secret.
-async fn again(visit: &Visit, view: &LedgerView, path: &str) -> Option<Markup> {
-    let signed_again = visit.state.signed_again.as_ref()?;
-    let made = match body_of(visit, view, path).await {
-        Ok(body) => signed_again(&SignedAgain {
-            provider: &view.event.provider,
-            event_id: view.beside_event_id.as_deref().unwrap_or(&view.event.event_id),
-            event_type: &view.event.event_type,
-            body: &body,
-            now_s: visit.now_ms / 1_000,
-        }),
-        Err(why) => Err(why.to_owned()),
-    };
-    let is_redacted = view.content.as_ref().is_some_and(|content| content.redacted_n.is_some());
-    Some(html! {
-        @match made {
-            Ok(SignedCopy { command, is_duplicate }) => {
-                p {
-                    "The stored body, signed now with the published development secret. "
-                    @if is_duplicate { "Hooklatch identifies it as this event and answers " code { "duplicate" } ": no call follows. " }
-                    @else { strong { "Hooklatch can store it as a new event, and its calls follow again" } ": what is signed does not contain this event’s id. " }
-                    "A signature with a time in it is valid for a few minutes; each load of this page makes a new one."
-                }
-                @if is_redacted {
-                    p class="note" { "Values were left out of the body before it was stored, so this is other content: a conflict." }
-                }
-                pre id="curl" tabindex="0" role="region" aria-label="Command" { (command) }
-                p { (text::copy_button("curl", "Copy the command")) }
-            },
-            Err(why) => (list::nothing(&why)),
-        }
-    })
-}
-
-/// The bytes that were stored, where they can be sent by a command.
-async fn body_of(visit: &Visit, view: &LedgerView, path: &str) -> Result<Bytes, &'static str> {
-    let content = match (&view.content, view.content_missing.as_deref()) {
-        (Some(content), _) => content,
-        (None, Some("role")) => return Err("Your role may not see the body, so no command is made of it."),
-        (None, _) => return Err("The body is no longer kept, so it cannot be sent once more."),
-    };
-    if content.unopened.is_some() {
-        return Err("The body is kept and does not open, so it cannot be sent once more.");
-    }
-    if content.body_bytes_n > COMMAND_BYTES_MAX as u64 {
-        return Err(
-            "The body is too large for a command: download it, and sign it with `hooklatch sign KIND --body FILE`.",
-        );
-    }
-    if is_whole_text(content) {
-        return Ok(Bytes::from(content.body.clone()));
-    }
-    let answer = visit.get_response(&format!("{path}/body")).await;
-    let is_good = answer.status().is_success();
-    let read = Limited::new(answer.into_body(), COMMAND_BYTES_MAX).collect().await.ok();
-    read.filter(|_| is_good)
-        .map(http_body_util::Collected::to_bytes)
-        .ok_or("The body could not be read: load the page again.")
-}
-
-fn is_whole_text(content: &ContentView) -> bool {
-    !content.is_lossy && !is_cut(content)
 }
 
 #[cfg(test)]
