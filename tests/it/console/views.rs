@@ -148,12 +148,7 @@ async fn what_needs_a_person_comes_first(database: &Database) {
     let held = "href=\"/messages?state=held&amp;destination=billing\"";
     in_order(
         &shown,
-        &[
-            "Needs a person",
-            held,
-            "<span class=\"chip needed\">held</span>",
-            "/destinations/billing",
-        ],
+        &["Needs a person", held, "<span class=\"chip needed\">held</span>", "/destinations/billing"],
     );
     in_order(&shown, &["href=\"/messages?state=dead&amp;destination=billing\"", "chip bad"]);
     in_order(&shown, &["href=\"/messages?state=dead&amp;destination=ledger\"", "/destinations/ledger"]);
