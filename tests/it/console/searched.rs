@@ -40,6 +40,9 @@ async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
     assert_eq!((anybody.status, anybody.text.contains("evt_1")), (303, false), "to sign in");
 }
 
+const REFUSED: &str = "It stands in requests that were refused</h2>";
+const NOT_FOUND: &str = "<h1>Not found</h1>";
+
 async fn a_search_tries_each_step_and_always_explains_its_result(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_sent", "\"n\":1").await;
@@ -62,7 +65,7 @@ async fn a_search_tries_each_step_and_always_explains_its_result(database: &Data
         "the refusal is noted",
         std::time::Duration::from_secs(20),
         || stage.server.log(),
-        async || refused().await.text.contains(">rejected</span>"),
+        async || refused().await.text.contains(REFUSED),
     )
     .await;
     let ledger = person.get("/events/stripe/evt_sent").await.text;
@@ -71,27 +74,27 @@ async fn a_search_tries_each_step_and_always_explains_its_result(database: &Data
         rest.split(['"', '<']).next().unwrap().to_owned()
     };
     let (message_id, key) = (message("href=\"/messages/"), message(", key <code><bdi>"));
-    for (id, rung, said) in [
-        ("evt_101", "superseded", "A newer version of its object had been seen before it arrived"),
-        ("evt_102", "replayed", "Its signed bytes had come before under another id"),
-        ("evt_103", "found", "other content under the id of another event"),
-        ("in_77", "found", "It is an object of events"),
-        (&message_id, "found", "It is the id of a message"),
-        (&key, "found", "It is the idempotency key of a message"),
-        ("order-4711", "rejected", "signature does not match the configured secret"),
-        ("evt_forged", "not found", "this does not show that the sender never sent it"),
-        ("nothing", "not found", "No match in the ids, body digests and headers"),
-        ("nowhere", "not found", "Objects, messages and effects were compared whole"),
-        ("order-4711", "rejected", "href=\"/rejected?provider=stripe\""),
+    for (id, title, said) in [
+        ("evt_101", "superseded</span>", "A newer version of its object had been seen before it arrived"),
+        ("evt_102", "replayed</span>", "Its signed bytes had come before under another id"),
+        ("evt_103", "conflict</span>", "other content under the id of another event"),
+        ("in_77", "It is an object of events</h2>", "/events/stripe/evt_101"),
+        (&message_id, "It is the id of a message</h2>", "/events/stripe/evt_sent"),
+        (&key, "It is the idempotency key of a message</h2>", "/events/stripe/evt_sent"),
+        ("order-4711", REFUSED, "signature does not match the configured secret"),
+        ("evt_forged", NOT_FOUND, "this does not show that the sender never sent it"),
+        ("nothing", NOT_FOUND, "No match in the ids, body digests and headers"),
+        ("nowhere", NOT_FOUND, "Objects, messages and effects were compared whole"),
+        ("order-4711", REFUSED, "href=\"/rejected?provider=stripe\""),
     ] {
         let page = person.get(&format!("/search?id={id}")).await;
         assert_eq!(page.status, 200, "{id}");
-        assert!(page.text.contains(&format!("\">{rung}</span>")), "{id} is not {rung}: {}", page.text);
+        assert!(page.text.contains(title), "{id}: no {title} in {}", page.text);
         assert!(page.text.contains(said), "{id}: no {said} in {}", page.text);
     }
     let in_vain = viewer.get("/search?id=order-4711").await.text;
     assert!(
-        in_vain.contains("not found")
+        in_vain.contains("<h1>Not found in what you may search</h1>")
             && in_vain.contains("headers take the role </bdi><code><bdi>reader</bdi></code>"),
         "{in_vain}"
     );

@@ -1,5 +1,5 @@
-//! The first page: what needs an operator, then failures by their cause, what is due, and the counts of the last day;
-//! before the first event, the addresses to register.
+//! The first page: what needs an operator, then failures by their cause, and the counts of the last day; before the first
+//! event, the addresses to register.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,7 +33,6 @@ pub(crate) async fn show(visit: Visit) -> PageResult {
                 (list::section("causes", "Failures by cause", &causes(&visit, &backlog.causes)))
             }
             @if !is_first || is_any {
-                (list::section("due", "Oldest due", &due(&visit, &destinations)))
                 (over_time(&visit, &activity))
             }
         }
@@ -279,49 +278,6 @@ fn causes(visit: &Visit, causes: &[CauseView]) -> Markup {
     html! {
         (list::rows("Failures by cause", headings, "", causes, cells))
         p class="hint" { "Counted among the newest 2,000 failed events and the newest 2,000 held and dead messages." }
-    }
-}
-
-/// Most destinations that are shown.
-const DUE_N_MAX: usize = 20;
-
-/// The table of destinations that have something to do; a sentence where none has.
-fn due(visit: &Visit, destinations: &[DestinationView]) -> Markup {
-    let mut busy: Vec<&DestinationView> =
-        destinations.iter().filter(|one| one.backlog.iter().any(|count| is_waiting(count.state))).collect();
-    busy.sort_by_key(|one| (one.oldest_due_at_ms.is_none(), one.oldest_due_at_ms, one.name.as_str()));
-    let number = |one: &DestinationView, state: MessageState| {
-        let Some(count) = one.backlog.iter().find(|count| count.state == state) else {
-            return text::none();
-        };
-        let values = [("state", Some(state.as_str())), ("destination", Some(one.name.as_str()))];
-        html! {
-            a href=(visit.link(&with_query("/messages", &values))) {
-                (text::figure(count.messages_n, count.is_more))
-            }
-        }
-    };
-    let cells = |one: &&DestinationView| {
-        let name = html! {
-            (link::destination(visit, &one.name))
-            @if one.pause.is_some() { " " (chip(Mood::Needed, "paused")) }
-            // It is tried again without a person.
-            @match one.breaker.as_deref() {
-                Some("open") => { " " (chip(Mood::Bad, "breaker open")) },
-                Some("half_open") => { " " (chip(Mood::Busy, "breaker half open")) },
-                _ => {},
-            }
-        };
-        let [ready, waiting, leased] = [MessageState::Ready, MessageState::Waiting, MessageState::Leased]
-            .map(|state| number(one, state));
-        [name, ready, waiting, leased, text::moment_or_none(one.oldest_due_at_ms, visit.now_ms)]
-    };
-    let headings = ["Destination", "Ready", "Waiting", "Under way", "Oldest due"];
-    html! {
-        (list::rows("What is due", headings, "Nothing is due.", busy.iter().take(DUE_N_MAX), cells))
-        @if busy.len() > DUE_N_MAX {
-            p { a href=(visit.link("/destinations")) { "All destinations" } }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! to its last effect.
 //!
 //! On top of a ledger stand what happened and what people may do about it, then other content under the same id, the
-//! facts, the timeline (`timeline.rs`), what was received, and with `serve --dev` the same request signed anew.
+//! facts, the timeline (`timeline.rs`) and what was received.
 
 mod timeline;
 
