@@ -45,9 +45,9 @@ pub(crate) struct CallGate {
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(crate) calls: Semaphore,
-    /// True with `hold`: an operator has to decide about every message that a dead worker had taken, sent or not, so no
-    /// more are taken than may be under way.
-    is_hold: bool,
+    /// Most slots for each permit. With `hold` it is 1: an operator has to decide about every message that a dead worker
+    /// had taken, sent or not, so no more are taken than may be under way. With `query` each of them is asked about.
+    ahead_max: u32,
 }
 
 #[derive(Debug, Default)]
@@ -117,7 +117,11 @@ impl CallGate {
                 .unwrap_or(i64::MAX),
             calls: Semaphore::new(window.n() as usize),
             state: Arc::new(Mutex::new(GateState { window, ..GateState::default() })),
-            is_hold: config.unknown == UnknownPolicy::Hold,
+            ahead_max: match config.unknown {
+                UnknownPolicy::Hold => 1,
+                UnknownPolicy::Query(_) => AHEAD,
+                UnknownPolicy::Retry => FAR_AHEAD,
+            },
         }
     }
 
@@ -130,12 +134,11 @@ impl CallGate {
     pub(crate) fn slots_n(&self) -> u32 {
         let state = self.state();
         let ahead = match state.call_ms {
-            _ if self.is_hold => 1,
             Some(call_ms) if call_ms <= VERY_QUICK_MS => FAR_AHEAD,
             Some(call_ms) if call_ms <= QUICK_MS => AHEAD,
             _ => 1,
         };
-        state.window.n().saturating_mul(ahead)
+        state.window.n().saturating_mul(ahead.min(self.ahead_max))
     }
 
     /// Waits for the turn to call. It is for the call alone, not for what is written about it.
