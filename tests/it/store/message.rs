@@ -417,7 +417,7 @@ async fn a_claim_of_many_gives_each_what_is_its_own(database: &Database) {
     assert_eq!((first.len(), leased.len()), (2, 6));
     for one in leased {
         let n = one.key.event_id.strip_prefix("evt_").unwrap();
-        let is_own = n.parse::<u32>().unwrap() % 2 == 0;
+        let is_own = n.parse::<i32>().unwrap() % 2 == 0;
         let (want, wanted_type) =
             if is_own { (format!("own {n}"), None) } else { (n.to_owned(), Some("application/json")) };
         assert_eq!((&one.body[..], one.path), (want.as_bytes(), format!("/{n}")));
