@@ -200,8 +200,8 @@ fn intact<T>(read: rusqlite::Result<Option<T>>, misread: &mut Option<String>) ->
 }
 
 /// A list for `json_each`.
-fn json(list: impl Serialize) -> DbResult<String> {
-    serde_json::to_string(&list).map_err(DbError::unsaid)
+fn json(list: &impl Serialize) -> DbResult<String> {
+    serde_json::to_string(list).map_err(DbError::unsaid)
 }
 
 fn claim<'a>(
@@ -220,7 +220,7 @@ fn claim<'a>(
     }
     if !ids.is_empty() {
         let Lease { now_ms, until_ms, node } = lease;
-        let values = params![json(ids)?, until_ms, now_ms, node, want.key_valid_for_ms, UNREAD_N + 1];
+        let values = params![json(&ids)?, until_ms, now_ms, node, want.key_valid_for_ms, UNREAD_N + 1];
         db.prepare_cached(LEASE)?.execute(values)?;
     }
     Ok(())
@@ -231,7 +231,7 @@ fn read_contents(db: &Connection, claimed: &mut [ClaimedRow]) -> DbResult<()> {
     if claimed.is_empty() {
         return Ok(());
     }
-    let ids = json(claimed.iter().map(|row| row.message_id.number()).collect::<Vec<_>>())?;
+    let ids = json(&claimed.iter().map(|row| row.message_id.number()).collect::<Vec<_>>())?;
     let mut contents = db.prepare_cached(CONTENTS)?;
     let mut found = contents.query([ids])?;
     while let Some(found) = found.next()? {
@@ -364,7 +364,7 @@ fn finish(
         let (id, result, error) = (one.message_id.number(), one.result.as_str(), one.error.as_deref());
         (id, one.attempt_n, one.settled_at_ms, one.http_status, result, error)
     });
-    let list = json(rows.collect::<Vec<_>>())?;
+    let list = json(&rows.collect::<Vec<_>>())?;
     let moved_n = db.prepare_cached(FINISHED)?.execute([&list])?;
     if moved_n < done.len() {
         let mut moved = db.prepare_cached(MOVED)?;
@@ -377,7 +377,7 @@ fn finish(
         let ended = db.prepare_cached(STARTED)?.query_row([one.message_id.number()], Ended::of)?;
         insert_attempt(db, one, &ended, key_id)?;
     }
-    let ids = json(done.iter().map(|one| one.message_id.number()).collect::<Vec<_>>())?;
+    let ids = json(&done.iter().map(|one| one.message_id.number()).collect::<Vec<_>>())?;
     db.prepare_cached(GONE)?.execute([ids])?;
     Ok(done.into_iter().map(token).collect())
 }
