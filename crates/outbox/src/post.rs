@@ -41,6 +41,9 @@ impl CallsUnderWay {
 /// waits in the database. One message is always let through, whatever its size.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// The part of the slots whose messages may wait for their turn before more are claimed.
+const WAITING_PART: usize = 4;
+
 /// One destination on this node.
 pub(crate) struct Post {
     pub(crate) destination: Destination,
@@ -51,6 +54,8 @@ pub(crate) struct Post {
     /// True when the last look found less than there were slots for: then nothing older waits, and new
     /// messages may be taken over from admission.
     pub(crate) is_drained: AtomicBool,
+    /// True when the last look may have left something: it found all that it asked for, or no slot was free.
+    pub(crate) may_have_more: AtomicBool,
     queue: Mutex<Queue>,
     pub(crate) meters: Arc<Meters>,
     /// This destination before a reload, while calls to it are under way: they take slots of this one.
@@ -115,6 +120,7 @@ impl Post {
             taken_n: AtomicU32::new(0),
             bytes_n: AtomicU64::new(0),
             is_drained: AtomicBool::new(false),
+            may_have_more: AtomicBool::new(true),
             queue: Mutex::default(),
             meters: Arc::default(),
             before: Mutex::default(),
@@ -166,6 +172,15 @@ impl Post {
             && self.destination.gate.is_wide_open()
             && self.taken_n() < self.destination.gate.slots_n()
             && self.free_bytes_n() > 0
+    }
+
+    /// True when older messages may wait in the database, and soon none waits for its turn here, or admission may hand
+    /// over newer ones meanwhile.
+    pub(crate) fn is_hungry(&self) -> bool {
+        let waiting_n = locked(&self.queue).waiting.len();
+        self.may_have_more.load(Ordering::Relaxed)
+            && (self.is_drained.load(Ordering::Relaxed)
+                || waiting_n.saturating_mul(WAITING_PART) < self.destination.gate.slots_n() as usize)
     }
 
     /// Returns how many bytes of bodies the slots may hold beside those that are in them.
@@ -284,6 +299,26 @@ mod tests {
         assert_eq!((post.taken_n(), calls.all().len()), (1, 0));
         drop(unnoted);
         assert_eq!(post.taken_n(), 0);
+    }
+
+    #[test]
+    fn a_destination_is_hungry_while_older_messages_wait_elsewhere_and_few_wait_here() {
+        let post = post();
+        let work = |id: i64| Work {
+            message: leased(id),
+            begun: post.destination.gate.started(),
+            slot: post.take().occupied_by(&leased(id), None),
+        };
+        assert!(post.is_hungry(), "nobody has looked yet");
+        (0..250).for_each(|id| drop(post.add(work(id))));
+        assert!(!post.is_hungry(), "a quarter of its slots wait for their turn");
+        post.next();
+        assert!(post.is_hungry());
+        drop(post.add(work(0)));
+        post.is_drained.store(true, Ordering::Relaxed);
+        assert!(post.is_hungry(), "newer ones may come");
+        post.may_have_more.store(false, Ordering::Relaxed);
+        assert!(!post.is_hungry(), "nothing is left there");
     }
 
     #[test]

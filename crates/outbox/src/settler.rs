@@ -33,6 +33,8 @@ use crate::locked;
 use crate::post::MessageSlot;
 use crate::state::OutboxState;
 use crate::timing::{PAUSE_MS, pause, wait};
+use hooklatch_core::config::UnknownPolicy;
+use hooklatch_core::stop::pass;
 use hooklatch_core::types::MessageId;
 use hooklatch_store::{NextWant, Settlement, Store, StoreError};
 
@@ -42,6 +44,14 @@ pub(crate) struct Waiting {
     pub(crate) slot: MessageSlot,
     /// Once it waits for long, and when it answers a claim because an earlier one waits for long.
     pub(crate) noted: Option<NotedResult>,
+}
+
+impl Waiting {
+    /// True when nobody waits for it: not the next message of a lane, nor, where this node dies before it is written, an
+    /// operator.
+    fn may_wait(&self) -> bool {
+        self.settlement.lane.is_none() && self.slot.post.destination.config.unknown != UnknownPolicy::Hold
+    }
 }
 
 /// Hands settlements to the task that writes them.
@@ -129,6 +139,11 @@ impl Settler {
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
+/// After a batch of so many, the next one is waited for a moment: together they cost less.
+const MANY_N: usize = 16;
+/// Time between two looks at how many there are, and most of those looks.
+const GATHER_EVERY: Duration = Duration::from_millis(1);
+const GATHERS_N: u32 = 4;
 /// Most settlements that are written each by itself at once, besides one of those that were locked: each
 /// holds a connection, perhaps while it waits for another transaction's lock.
 const ALONE_N_MAX: usize = 2;
@@ -177,7 +192,11 @@ impl Writer {
         let (mut settlements, mut rest) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
         let mut backlog = Backlog::default();
+        let mut are_many = false;
         loop {
+            if are_many && backlog.later.is_empty() {
+                self.gather(&waiting).await;
+            }
             tokio::select! {
                 biased;
                 () = std::future::ready(()), if !backlog.later.is_empty() => {
@@ -200,6 +219,7 @@ impl Writer {
                     continue;
                 }
             }
+            are_many = batch.len() >= MANY_N && batch.iter().all(Waiting::may_wait);
             for Waiting { settlement, slot, noted } in batch.drain(..) {
                 settlements.push(settlement);
                 rest.push((slot, noted));
@@ -218,6 +238,16 @@ impl Writer {
             while backlog.apart.try_join_next().is_some() {}
         }
         while backlog.apart.join_next().await.is_some() {}
+    }
+
+    /// Waits for more results, a moment, while most of the messages that were taken have none.
+    async fn gather(&self, waiting: &mpsc::UnboundedReceiver<Waiting>) {
+        for _ in 0..GATHERS_N {
+            if waiting.len() >= BATCH_N_MAX.min(self.shared.taken_n() as usize / 2) {
+                break;
+            }
+            pass(GATHER_EVERY).await;
+        }
     }
 
     fn begin_apart(&self, one: Waiting, backlog: &mut Backlog) {
@@ -451,6 +481,9 @@ fn report_fenced<'a>(fenced: impl Iterator<Item = &'a Settlement>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::destinations::Destination;
+    use crate::policy::tests::config;
+    use crate::post::Post;
     use hooklatch_core::types::{AttemptResult, Name};
     use hooklatch_store::SettleTo;
 
@@ -469,6 +502,21 @@ mod tests {
             is_unsent: false,
             sent_under: None,
             settled_at_ms: 1_000,
+        }
+    }
+
+    #[test]
+    fn no_result_waits_for_others_in_a_lane_or_where_an_operator_would_decide() {
+        for (unknown, lane, may_wait) in [
+            (UnknownPolicy::Retry, None, true),
+            (UnknownPolicy::Retry, Some("a"), false),
+            (UnknownPolicy::Hold, None, false),
+        ] {
+            let name = Name::parse("billing").expect("a name");
+            let destination = Destination::new(name, config(unknown), 30_000).expect("a destination");
+            let slot = Arc::new(Post::new(destination)).take();
+            let settlement = Settlement { lane: lane.map(str::to_owned), ..done(7, 1) };
+            assert_eq!(Waiting { settlement, slot, noted: None }.may_wait(), may_wait);
         }
     }
 

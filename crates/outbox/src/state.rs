@@ -144,6 +144,11 @@ impl OutboxState {
         }
     }
 
+    /// True when a destination needs more messages than it has here, and more wait in the database.
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.posts.get().values().any(|post| post.is_hungry())
+    }
+
     /// Slots that are taken, of all destinations.
     pub(crate) fn taken_n(&self) -> u32 {
         self.posts.get().values().map(|post| post.taken_n()).sum()

@@ -10,8 +10,9 @@
 //!
 //! - a notification (`wake`): there are new messages, or the head of a lane is done;
 //! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
-//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left
-//!   there, and a look for each call that ends would be one statement for each message;
+//! - a slot became free, *and* the last look found all that it asked for (`may_be_more`), *and* few of what was taken
+//!   still wait for their turn (`is_hungry`): otherwise nothing is left there, or a look for each call that ends would
+//!   be one statement for each message;
 //! - `poll_ms` are over (`next_look`): for what this node cannot know of, such as another node's messages and leases
 //!   that ended. Polling is the truth; everything else is only sooner.
 //!
@@ -77,14 +78,15 @@ impl Worker {
 
     async fn work_once(&mut self) {
         let mut stopping = self.stopping.clone();
-        let (mut is_look_due, mut may_be_more) = (true, false);
+        let (mut is_look_due, mut may_be_more, mut was_behind) = (true, false, false);
         let mut next_look = Instant::now();
         while !stopping.is_set() {
             // Results must be written before more is taken: a lease of ours that ended meanwhile would
             // otherwise be taken again and its call repeated.
             if is_look_due || self.look_at(next_look) <= Instant::now() {
                 // Once they are written, slots are free that may find more.
-                may_be_more = self.shared.settler.is_behind() || self.look().await;
+                was_behind = self.shared.settler.is_behind();
+                may_be_more = was_behind || self.look().await;
                 // After a failure, however much admission hands over meanwhile.
                 next_look = Instant::now()
                     + match self.failures_n {
@@ -101,7 +103,7 @@ impl Worker {
                 // Something is due sooner than was thought: no look before that.
                 () = shared.due.replan.notified() => is_look_due = false,
                 () = sleep_until(at) => {}
-                () = shared.freed.notified(), if may_be_more => {}
+                () = shared.freed.notified(), if may_be_more => is_look_due = was_behind || shared.is_hungry(),
             }
         }
     }
@@ -139,7 +141,11 @@ impl Worker {
             let is_drained = found
                 .get(&want.destination)
                 .is_none_or(|(found_n, bytes_n)| *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2);
-            may_be_more |= want.free_n == 0 || !is_drained;
+            let is_more = want.free_n == 0 || !is_drained;
+            may_be_more |= is_more;
+            if let Some(post) = posts.get(&want.destination) {
+                post.may_have_more.store(is_more, Ordering::Relaxed);
+            }
             // One that had no slot was not asked about: what it has waiting is as it was.
             if let Some(post) = posts.get(&want.destination).filter(|_| want.free_n > 0) {
                 post.is_drained.store(is_drained, Ordering::Relaxed);

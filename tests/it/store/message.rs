@@ -24,6 +24,8 @@ on_both!(
     the_attempt_of_a_done_message_is_listed,
     two_settlements_of_one_message_in_one_write_are_kept_apart,
     a_done_message_leaves_the_queue_and_settles_once,
+    a_batch_settles_those_of_its_messages_whose_token_is_theirs,
+    a_claim_of_many_gives_each_what_is_its_own,
     a_claim_of_a_lapsed_lease_records_the_attempt_before,
 );
 
@@ -371,6 +373,59 @@ async fn a_done_message_leaves_the_queue_and_settles_once(database: &Database) {
         ("SELECT COUNT(*) FROM outbox_attempts", 2),
     ] {
         assert_eq!(database.count(sql).await, wanted, "{sql}");
+    }
+}
+
+async fn a_batch_settles_those_of_its_messages_whose_token_is_theirs(database: &Database) {
+    let store = database.store().await;
+    for id in ["evt_1", "evt_2", "evt_3", "evt_4"] {
+        admit(&store, &event(id, "a"), &[message("billing")]).await;
+    }
+    let leased = lease(&store, 10, 1_000).await;
+    let stale = leased.iter().find(|one| one.key.event_id == "evt_2").unwrap();
+    let again = SettleTo::Ready { visible_at_ms: 6_000 };
+    store.message_settle(&[settlement(stale, again, AttemptResult::Retry)]).await.unwrap();
+    let current = lease(&store, 10, 6_000).await.remove(0);
+    let done = |one: &LeasedMessage| settlement(one, SettleTo::Done, AttemptResult::Done);
+    let of = |id: &str| done(leased.iter().find(|one| one.key.event_id == id).unwrap());
+    let with_answer = Settlement { response: Some("{}".to_owned()), ..of("evt_3") };
+    let batch = [of("evt_1"), done(stale), with_answer, done(&current)];
+    assert_eq!(store.message_settle(&batch).await.unwrap(), [true, false, true, true]);
+    for (sql, wanted) in [
+        ("SELECT COUNT(*) FROM outbox_queue", 1),
+        ("SELECT COUNT(*) FROM outbox_finished", 3),
+        ("SELECT COUNT(*) FROM outbox_finished WHERE attempts_n = 2", 1),
+        ("SELECT COUNT(*) FROM outbox_attempts WHERE result = 'done'", 2),
+        ("SELECT COUNT(*) FROM outbox_attempts", 3),
+    ] {
+        assert_eq!(database.count(sql).await, wanted, "{sql}");
+    }
+}
+
+async fn a_claim_of_many_gives_each_what_is_its_own(database: &Database) {
+    let store = database.store().await;
+    for n in 0..6 {
+        let id = format!("evt_{n}");
+        let mut own = message("billing");
+        own.body = (n % 2 == 0).then(|| format!("own {n}").into());
+        own.path = format!("/{n}");
+        admit(&store, &event(&id, &n.to_string()), &[own]).await;
+    }
+    let first = lease(&store, 2, 1_000).await;
+    // Two of these were claimed before, and their leases have ended.
+    let leased = lease(&store, 10, 31_000).await;
+    assert_eq!((first.len(), leased.len()), (2, 6));
+    for one in leased {
+        let n = one.key.event_id.strip_prefix("evt_").unwrap();
+        let is_own = n.parse::<i32>().unwrap() % 2 == 0;
+        let (want, wanted_type) =
+            if is_own { (format!("own {n}"), None) } else { (n.to_owned(), Some("application/json")) };
+        assert_eq!((&one.body[..], one.path), (want.as_bytes(), format!("/{n}")));
+        assert_eq!(one.event_content_type.as_deref(), wanted_type);
+        let was_claimed = first.iter().any(|before| before.message_id == one.message_id);
+        assert_eq!((one.attempt_n, one.is_previous_unknown), (1 + u32::from(was_claimed), was_claimed));
+        assert_eq!(one.first_sent_at_ms, if was_claimed { 1_000 } else { 31_000 });
+        assert_eq!(one.key_valid_until_ms, one.first_sent_at_ms + 10_000);
     }
 }
 

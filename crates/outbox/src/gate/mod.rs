@@ -17,8 +17,13 @@ use window::Window;
 
 /// Calls that take no longer than this are quick, in milliseconds: far below any lease.
 const QUICK_MS: i64 = 100;
+/// Calls that take no longer than this are very quick, in milliseconds.
+const VERY_QUICK_MS: i64 = 10;
 /// Slots for each call that may be under way, when calls are quick.
 const AHEAD: u32 = 4;
+/// And when they are very quick: no message waits longer for its call than with slower calls and fewer slots, and claims
+/// and settlements are of more messages each.
+const FAR_AHEAD: u32 = 16;
 
 /// Shortest time without a probe after which a breaker closes, in milliseconds.
 const QUIET_MS_MIN: u64 = 600_000;
@@ -40,9 +45,9 @@ pub(crate) struct CallGate {
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(crate) calls: Semaphore,
-    /// Slots for each permit when calls are quick. With `hold` it is 1: an operator has to decide about every
-    /// message that a dead worker had taken, sent or not, so no more are taken than may be under way.
-    ahead: u32,
+    /// Most slots for each permit. With `hold` it is 1: an operator has to decide about every message that a dead worker
+    /// had taken, sent or not, so no more are taken than may be under way. With `query` each of them is asked about.
+    ahead_max: u32,
 }
 
 #[derive(Debug, Default)]
@@ -112,7 +117,11 @@ impl CallGate {
                 .unwrap_or(i64::MAX),
             calls: Semaphore::new(window.n() as usize),
             state: Arc::new(Mutex::new(GateState { window, ..GateState::default() })),
-            ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
+            ahead_max: match config.unknown {
+                UnknownPolicy::Hold => 1,
+                UnknownPolicy::Query(_) => AHEAD,
+                UnknownPolicy::Retry => FAR_AHEAD,
+            },
         }
     }
 
@@ -124,8 +133,12 @@ impl CallGate {
     /// quick, so that a call need not wait for the lease before it or the settlement after it.
     pub(crate) fn slots_n(&self) -> u32 {
         let state = self.state();
-        let is_quick = state.call_ms.is_some_and(|call_ms| call_ms <= QUICK_MS);
-        state.window.n().saturating_mul(if is_quick { self.ahead } else { 1 })
+        let ahead = match state.call_ms {
+            Some(call_ms) if call_ms <= VERY_QUICK_MS => FAR_AHEAD,
+            Some(call_ms) if call_ms <= QUICK_MS => AHEAD,
+            _ => 1,
+        };
+        state.window.n().saturating_mul(ahead.min(self.ahead_max))
     }
 
     /// Waits for the turn to call. It is for the call alone, not for what is written about it.

@@ -137,8 +137,12 @@ fn no_second_look_follows_when_nothing_was_there() {
 fn there_are_more_slots_than_calls_only_while_calls_are_quick() {
     let gate = gate(0, 0);
     assert_eq!(gate.slots_n(), 4, "no call has ended yet");
-    gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(2)), 1_000);
-    assert_eq!(gate.slots_n(), 16);
+    gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(80)), 1_000);
+    assert_eq!(gate.slots_n(), 4 * AHEAD);
+    for _ in 0..30 {
+        gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(2)), 1_000);
+    }
+    assert_eq!(gate.slots_n(), 4 * FAR_AHEAD, "very quick");
     gate.ended(AttemptResult::Unknown, None, Some(Duration::from_secs(10)), 1_000);
     assert_eq!(gate.slots_n(), 4, "a failure ends it");
     gate.ended(AttemptResult::Done, None, Some(Duration::from_millis(200)), 1_000);
@@ -205,7 +209,7 @@ fn only_signs_of_overload_make_the_window_smaller() {
 
 #[test]
 fn with_hold_there_are_no_more_slots_than_calls_that_may_be_under_way() {
-    for (unknown, want_n) in [(UnknownPolicy::Retry, 4 * 8), (UnknownPolicy::Hold, 8)] {
+    for (unknown, want_n) in [(UnknownPolicy::Retry, FAR_AHEAD * 8), (UnknownPolicy::Hold, 8)] {
         let gate = adapting(64, unknown);
         gate.ended(AttemptResult::Done, Some(200), Some(Duration::from_millis(1)), 1_000);
         assert_eq!(gate.slots_n(), want_n);

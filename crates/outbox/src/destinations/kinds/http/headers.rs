@@ -11,8 +11,18 @@ use hooklatch_core::config::{AuthConfig, DestinationConfig, Secret};
 use hooklatch_core::net::AGENT;
 use hooklatch_store::LeasedMessage;
 
-const SYNTHETIC: &str = "hooklatch-synthetic";
+// As names and not as texts: a text is parsed, and copied, for every call.
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static PROVIDER: HeaderName = HeaderName::from_static("hooklatch-provider");
+static EVENT_ID: HeaderName = HeaderName::from_static("hooklatch-event-id");
+static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
+static MESSAGE_ID: HeaderName = HeaderName::from_static("hooklatch-message-id");
+static ATTEMPT: HeaderName = HeaderName::from_static("hooklatch-attempt");
+static SYNTHETIC: HeaderName = HeaderName::from_static("hooklatch-synthetic");
 const TRACEPARENT: &str = "traceparent";
+
+/// Headers of most calls, with `Host`.
+const HEADERS_N: usize = 12;
 
 /// The headers that every call of one destination carries.
 pub(crate) struct Headers(HeaderMap);
@@ -33,7 +43,8 @@ impl Headers {
 
     /// Headers of a call for `message`. `Err(why)` for what a header cannot carry.
     pub(crate) fn of(&self, message: &LeasedMessage) -> Result<HeaderMap, String> {
-        let mut headers = self.0.clone();
+        let mut headers = HeaderMap::with_capacity(HEADERS_N + self.0.len() + message.headers.len());
+        headers.extend(self.0.clone());
         let mut add = |name: HeaderName, value: HeaderValue| {
             if !self.0.contains_key(&name) {
                 headers.insert(name, value);
@@ -48,20 +59,20 @@ impl Headers {
             add(parsed, value(name, text)?);
         }
         let ours = [
-            ("idempotency-key", message.idempotency_key.as_str()),
-            ("hooklatch-provider", message.key.provider.as_str()),
-            ("hooklatch-event-id", &ascii(&message.key.event_id)),
-            ("hooklatch-event-type", &ascii(&message.event_type)),
+            (&IDEMPOTENCY_KEY, message.idempotency_key.as_str()),
+            (&PROVIDER, message.key.provider.as_str()),
+            (&EVENT_ID, &ascii(&message.key.event_id)),
+            (&EVENT_TYPE, &ascii(&message.event_type)),
         ];
         for (name, text) in ours {
-            headers.insert(name, value(name, text)?);
+            headers.insert(name, value(name.as_str(), text)?);
         }
-        headers.insert("hooklatch-message-id", HeaderValue::from(message.message_id.number()));
-        headers.insert("hooklatch-attempt", HeaderValue::from(message.attempt_n));
+        headers.insert(&MESSAGE_ID, HeaderValue::from(message.message_id.number()));
+        headers.insert(&ATTEMPT, HeaderValue::from(message.attempt_n));
         // Alone where it is so, whatever the message itself says.
-        headers.remove(SYNTHETIC);
+        headers.remove(&SYNTHETIC);
         if message.key.is_synthetic() {
-            headers.insert(SYNTHETIC, HeaderValue::from_static("true"));
+            headers.insert(&SYNTHETIC, HeaderValue::from_static("true"));
         }
         insert_default_headers(&mut headers);
         Ok(headers)
