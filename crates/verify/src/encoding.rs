@@ -36,11 +36,33 @@ pub(crate) fn decoded(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     match encoding {
         // Senders write lower case; two texts for one signature would be one too many.
         Encoding::Hex if text.bytes().any(|byte| byte.is_ascii_uppercase()) => None,
-        Encoding::Hex | Encoding::HexAny => hex::decode(text).ok(),
+        Encoding::Hex | Encoding::HexAny => hex_bytes(text.as_bytes()),
         Encoding::Base64 => STANDARD.decode(text).ok(),
         Encoding::Base64Url => URL_SAFE_NO_PAD.decode(text).ok(),
         Encoding::Base64Hex => decoded(Encoding::Hex, str::from_utf8(&STANDARD.decode(text).ok()?).ok()?),
     }
+}
+
+/// Decodes hexadecimal of either case. Nothing is decided from one digit to the next: every request has some.
+fn hex_bytes(text: &[u8]) -> Option<Vec<u8>> {
+    /// What is no digit has bits beyond the four of one.
+    fn digit(byte: u8) -> u8 {
+        match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => u8::MAX,
+        }
+    }
+    let (pairs, rest) = text.as_chunks::<2>();
+    let mut seen = 0;
+    let mut bytes = vec![0; pairs.len()];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        let (high, low) = (digit(*high), digit(*low));
+        seen |= high | low;
+        *byte = (high << 4) | low;
+    }
+    (rest.is_empty() && seen <= 0x0f).then_some(bytes)
 }
 
 /// The canonical text of signature bytes.

@@ -9,23 +9,21 @@
 //! one side of them.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::scan::{Scan, push_text};
+use super::scan::push_text;
+use super::tree::{Node, Tree, VALUES_N_MAX};
 use crate::types::BodyDigest;
 
-/// Most values of a text that is compared by value: their places take memory.
-const VALUES_N_MAX: usize = 65_536;
 /// Most arrays and objects inside of one another: `serde_json` reads no more than 128.
 const DEPTH_MAX: usize = 128;
 /// Bytes that are written before they are passed on.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// SHA-256 of the value that `text` writes, without the values that begin at the addresses `cuts`; `None` where it is
-/// to be compared by its bytes.
-pub(super) fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
+/// SHA-256 of the value that a text writes, without its parts `cuts`; `None` where it is to be compared by its
+/// bytes.
+pub(super) fn digest(tree: &Tree<'_>, cuts: &[&[u8]]) -> Option<BodyDigest> {
     let mut digest = Sha256::new();
     let by = Rewrite {
         is_sorted: true,
@@ -33,7 +31,7 @@ pub(super) fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
         depth_max: DEPTH_MAX,
         number: |text| Cow::Borrowed(text),
     };
-    write(text, cuts, &by, |part| digest.update(part))?;
+    write(tree, cuts, &by, |part| digest.update(part))?;
     Some(digest.finalize().into())
 }
 
@@ -52,134 +50,84 @@ pub struct Rewrite {
 /// The value of `json` in one writing; `None` when `json` is not JSON, or beyond the bounds.
 pub fn rewritten(json: &[u8], by: &Rewrite) -> Option<Vec<u8>> {
     let mut written = Vec::with_capacity(json.len());
-    write(str::from_utf8(json).ok()?, &[], by, |part| written.extend_from_slice(part.as_bytes()))?;
+    let tree = Tree::parse(str::from_utf8(json).ok()?, by.values_n_max)?;
+    write(&tree, &[], by, |part| written.extend_from_slice(part.as_bytes()))?;
     Some(written)
 }
 
-fn write(text: &str, cuts: &[usize], by: &Rewrite, flush: impl FnMut(&str)) -> Option<()> {
-    let mut values = Values { cuts, by, left_n: by.values_n_max, open: Vec::new(), closed: Vec::new() };
-    let mut scan = Scan::new(text);
-    let whole = values.value(&mut scan, by.depth_max)?;
-    let capacity = text.len().min(2 * CHUNK_BYTES);
-    let mut writer = Writer { number: by.number, flush, text: String::with_capacity(capacity) };
-    writer.value(&values.closed, &whole)?;
+fn write(tree: &Tree<'_>, cuts: &[&[u8]], by: &Rewrite, flush: impl FnMut(&str)) -> Option<()> {
+    let whole = tree.get(0).filter(|_| tree.is_whole)?;
+    let text = String::with_capacity(whole.raw.len().min(2 * CHUNK_BYTES));
+    let mut writer = Writer { tree, cuts, by, flush, text, order: Vec::new() };
+    writer.value(0, by.depth_max)?;
     (writer.flush)(&writer.text);
-    scan.next().is_none().then_some(())
-}
-
-enum Value<'a> {
-    /// A number, a word, or a text that stands for itself: as it is written.
-    Plain(&'a str),
-    /// A text that was escaped.
-    Text(Cow<'a, str>),
-    /// Ranges of [`Values::closed`].
-    Object(Range<usize>),
-    Array(Range<usize>),
-    Cut,
-}
-
-/// A member of an object, or without a name an element of an array.
-struct Member<'a> {
-    name: Cow<'a, str>,
-    value: Value<'a>,
-}
-
-/// The values of a text, without a list of their own for each array and object.
-struct Values<'a, 'b> {
-    cuts: &'b [usize],
-    by: &'b Rewrite,
-    left_n: usize,
-    /// Members of what is being read.
-    open: Vec<Member<'a>>,
-    /// Members of what was read, in their order; those of one array or object stand together.
-    closed: Vec<Member<'a>>,
-}
-
-impl<'a> Values<'a, '_> {
-    fn value(&mut self, scan: &mut Scan<'a>, depth_left: usize) -> Option<Value<'a>> {
-        self.left_n = self.left_n.checked_sub(1)?;
-        let first = scan.next()?;
-        if self.cuts.contains(&scan.address()) {
-            return scan.value().map(|_| Value::Cut);
-        }
-        let from = self.open.len();
-        match first {
-            b'{' => {
-                let inside = depth_left.checked_sub(1)?;
-                scan.members(|scan, name| {
-                    let (name, value) = (name.decoded()?, self.value(scan, inside)?);
-                    self.open.push(Member { name, value });
-                    Some(())
-                })?;
-                if self.by.is_sorted {
-                    // Stable: those of one name stay in their order.
-                    self.open.get_mut(from..)?.sort_by(|a, b| a.name.cmp(&b.name));
-                }
-                Some(Value::Object(self.close(from)))
-            }
-            b'[' => {
-                let inside = depth_left.checked_sub(1)?;
-                scan.elements(|scan| {
-                    let value = self.value(scan, inside)?;
-                    self.open.push(Member { name: Cow::Borrowed(""), value });
-                    Some(())
-                })?;
-                Some(Value::Array(self.close(from)))
-            }
-            b'"' => {
-                let (text, whole) = scan.text()?;
-                Some(if text.is_escaped { Value::Text(text.decoded()?) } else { Value::Plain(whole) })
-            }
-            _ => scan.value().map(Value::Plain),
-        }
-    }
-
-    fn close(&mut self, from: usize) -> Range<usize> {
-        let at = self.closed.len();
-        self.closed.extend(self.open.drain(from..));
-        at..self.closed.len()
-    }
+    Some(())
 }
 
 /// Writes values in one way, and passes on what it has written.
-struct Writer<F> {
-    number: fn(&str) -> Cow<'_, str>,
+struct Writer<'t, 'a, F> {
+    tree: &'t Tree<'a>,
+    cuts: &'t [&'t [u8]],
+    by: &'t Rewrite,
     flush: F,
     text: String,
+    /// Positions of the values of those arrays and objects that are being written, as they are to be written.
+    order: Vec<usize>,
 }
 
-impl<F: FnMut(&str)> Writer<F> {
-    fn value(&mut self, all: &[Member<'_>], value: &Value<'_>) -> Option<()> {
-        match value {
-            Value::Plain(text) if text.starts_with('"') => self.push(text),
-            Value::Plain(text) => self.push(&(self.number)(text)),
-            Value::Text(text) => push_text(&mut self.text, text),
-            Value::Cut => {}
-            Value::Object(range) | Value::Array(range) => {
-                let is_object = matches!(value, Value::Object(_));
-                let (begin, end) = if is_object { ('{', '}') } else { ('[', ']') };
-                self.text.push(begin);
-                for (n, member) in all.get(range.clone())?.iter().enumerate() {
-                    if n > 0 {
-                        self.text.push(',');
+impl<F: FnMut(&str)> Writer<'_, '_, F> {
+    fn value(&mut self, node: usize, depth_left: usize) -> Option<()> {
+        let tree = self.tree;
+        let value = tree.get(node)?;
+        if self.cuts.iter().any(|cut| std::ptr::eq(*cut, value.raw.as_bytes())) {
+            return Some(());
+        }
+        match value.raw.as_bytes().first()? {
+            b'{' => return self.list(node, depth_left, ('{', '}')),
+            b'[' => return self.list(node, depth_left, ('[', ']')),
+            b'"' if value.is_escaped => {
+                push_text(&mut self.text, &serde_json::from_str::<String>(value.raw).ok()?);
+            }
+            b'"' => self.push(value.raw),
+            _ => self.push(&(self.by.number)(value.raw)),
+        }
+        Some(())
+    }
+
+    fn list(&mut self, node: usize, depth_left: usize, (begin, end): (char, char)) -> Option<()> {
+        let (tree, inside) = (self.tree, depth_left.checked_sub(1)?);
+        let from = self.order.len();
+        self.order.extend(tree.inside(node).map(|(node, _)| node));
+        let to = self.order.len();
+        if begin == '{' && self.by.is_sorted {
+            let name = |node: &usize| tree.get(*node).map(Node::name);
+            // Stable: those of one name stay in their order.
+            self.order.get_mut(from..)?.sort_by(|a, b| name(a).cmp(&name(b)));
+        }
+        self.text.push(begin);
+        for n in from..to {
+            if n > from {
+                self.text.push(',');
+            }
+            let node = *self.order.get(n)?;
+            if begin == '{' {
+                match &tree.get(node)?.name {
+                    // Unescaped, so it is written as it stood.
+                    Cow::Borrowed(name) => {
+                        self.text.push('"');
+                        self.text.push_str(name);
+                        self.text.push_str("\":");
                     }
-                    if is_object {
-                        match &member.name {
-                            // Unescaped, so it is written as it stood.
-                            Cow::Borrowed(name) => {
-                                self.text.push('"');
-                                self.text.push_str(name);
-                                self.text.push('"');
-                            }
-                            Cow::Owned(name) => push_text(&mut self.text, name),
-                        }
+                    Cow::Owned(name) => {
+                        push_text(&mut self.text, name);
                         self.text.push(':');
                     }
-                    self.value(all, &member.value)?;
                 }
-                self.text.push(end);
             }
+            self.value(node, inside)?;
         }
+        self.order.truncate(from);
+        self.text.push(end);
         Some(())
     }
 

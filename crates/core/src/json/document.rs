@@ -7,13 +7,12 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 
 use super::by_value;
-use super::scan::{Scan, ScannedText, unescaped};
+use super::scan::{Scan, unescaped};
+use super::tree::{Tree, VALUES_N_MAX};
 use crate::types::{BodyDigest, Renderings};
 
-/// Number of members that the objects of most bodies have at most.
-const USUAL_N: usize = 16;
-/// Most members of members that are kept at hand; the others are looked up on request.
-pub(super) const INNER_N_MAX: usize = 64;
+/// A value's text, and its position in the tree.
+type Found<'a> = (&'a str, Option<usize>);
 
 /// Result of following a pointer.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,151 +27,51 @@ pub enum PointerTarget<'a> {
     NotJson,
 }
 
-/// A JSON text, scanned once: the members of its outermost object are at hand for every pointer, and theirs.
+/// A JSON text, scanned once: its values are at hand for every pointer.
 pub struct Document<'a> {
-    whole: &'a str,
-    /// Empty when the text is not an object.
-    members: Vec<Member<'a>>,
-    /// The members of those members that are objects, one after the other.
-    inner: Vec<(&'a str, &'a str)>,
-}
-
-/// Follows several pointers into one text: the object further inside that most of a kind's pointers lead into is scanned
-/// once for all of them.
-pub struct Finder<'d, 'a> {
-    document: &'d Document<'a>,
-    opened: Option<OpenedObject<'a>>,
-}
-
-impl<'a> Finder<'_, 'a> {
-    /// Finds as [`Document::find`] does.
-    pub fn find(&mut self, pointer: &str) -> PointerTarget<'a> {
-        let opened = &mut self.opened;
-        self.document.followed(pointer, |raw, step| {
-            if !opened.as_ref().is_some_and(|it| std::ptr::eq(it.whole, raw)) {
-                *opened = OpenedObject::of(raw);
-            }
-            match opened {
-                Some(it) => {
-                    only(it.members.iter().filter(|(name, _)| *name == step)).map(|(_, value)| *value)
-                }
-                None => child(raw, step),
-            }
-        })
-    }
-}
-
-/// An object with few members, whose names are as they are written.
-struct OpenedObject<'a> {
-    whole: &'a str,
-    members: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> OpenedObject<'a> {
-    /// `None` when it is not such an object.
-    fn of(whole: &'a str) -> Option<Self> {
-        let mut members = Vec::with_capacity(USUAL_N);
-        Scan::new(whole).members(|scan, name| {
-            members.push((name.raw, scan.value()?));
-            (members.len() <= INNER_N_MAX && !name.is_escaped).then_some(())
-        })?;
-        Some(Self { whole, members })
-    }
-}
-
-/// A member of the outermost object.
-struct Member<'a> {
-    name: Cow<'a, str>,
-    value: &'a str,
-    /// Range of its members in [`Document::inner`]; `None` when it is not an object, or has too many, or names that are
-    /// escaped.
-    inner: Option<Range<usize>>,
+    tree: Tree<'a>,
 }
 
 impl<'a> Document<'a> {
     /// `None` when `json` is not JSON.
     pub fn parse(json: &'a [u8]) -> Option<Self> {
-        let whole = std::str::from_utf8(json.trim_ascii()).ok()?;
-        let mut document = Self { whole, members: Vec::new(), inner: Vec::new() };
-        let mut scan = Scan::new(whole);
-        if whole.starts_with('{') {
-            document.members.reserve(USUAL_N);
-            scan.members(|scan, name| document.member(scan, name))?;
-        } else {
-            scan.value()?;
-        }
-        scan.next().is_none().then_some(document)
-    }
-
-    fn member(&mut self, scan: &mut Scan<'a>, name: ScannedText<'a>) -> Option<()> {
-        let name = name.decoded()?;
-        if scan.next()? != b'{' {
-            self.members.push(Member { name, value: scan.value()?, inner: None });
-            return Some(());
-        }
-        self.inner.reserve(USUAL_N);
-        let from = self.inner.len();
-        let mut are_kept = true;
-        let value = scan.text_of(|scan| {
-            scan.members(|scan, name| {
-                are_kept &= self.inner.len() < INNER_N_MAX && !name.is_escaped;
-                let value = scan.value()?;
-                if are_kept {
-                    self.inner.push((name.raw, value));
-                }
-                Some(())
-            })
-        })?;
-        let inner = are_kept.then_some(from..self.inner.len());
-        self.members.push(Member { name, value, inner });
-        Some(())
+        let text = std::str::from_utf8(json.trim_ascii()).ok()?;
+        Some(Self { tree: Tree::parse(text, VALUES_N_MAX)? })
     }
 
     /// Finds what `pointer` (RFC 6901) names.
     pub fn find(&self, pointer: &str) -> PointerTarget<'a> {
-        self.followed(pointer, child)
-    }
-
-    /// For pointers that lead into the same object.
-    pub fn finder(&self) -> Finder<'_, 'a> {
-        Finder { document: self, opened: None }
-    }
-
-    /// Follows `pointer`; `child` takes the steps behind the second one.
-    fn followed(
-        &self,
-        pointer: &str,
-        mut child: impl FnMut(&'a str, &str) -> Named<&'a str>,
-    ) -> PointerTarget<'a> {
-        let mut tokens = pointer.split('/').skip(1).map(unescaped);
-        let Some(first) = tokens.next() else { return PointerTarget::One(self.whole.as_bytes()) };
-        let mut step = if self.whole.starts_with('{') {
-            let named = only(self.members.iter().filter(|member| member.name == first));
-            match (named, tokens.next()) {
-                (Named::One(member), Some(second)) => self.inner(member, &second),
-                (named, _) => named.map(|member| member.value),
-            }
-        } else {
-            child(self.whole, &first)
-        };
-        for token in tokens {
-            step = match step {
-                Named::One(raw) => child(raw, &token),
-                other => other,
+        let has_escapes = pointer.contains('~');
+        let mut found = (self.tree.get(0).map_or("", |whole| whole.raw), Some(0));
+        let mut rest = pointer.split_once('/').map(|(_, rest)| rest);
+        while let Some(steps) = rest {
+            // Byte by byte: steps are short.
+            let end = steps.bytes().position(|byte| byte == b'/');
+            let step = steps.get(..end.unwrap_or(steps.len())).unwrap_or_default();
+            let step = if has_escapes { unescaped(step) } else { Cow::Borrowed(step) };
+            found = match self.child(found, &step) {
+                Named::One(child) => child,
+                Named::Missing => return PointerTarget::Missing,
+                Named::Doubled => return PointerTarget::Doubled,
             };
+            rest = end.and_then(|end| steps.get(end + 1..));
         }
-        match step {
-            Named::One(raw) => PointerTarget::One(raw.as_bytes()),
-            Named::Missing => PointerTarget::Missing,
-            Named::Doubled => PointerTarget::Doubled,
-        }
+        PointerTarget::One(found.0.as_bytes())
     }
 
-    fn inner(&self, member: &Member<'a>, token: &str) -> Named<&'a str> {
-        match member.inner.clone().and_then(|range| self.inner.get(range)) {
-            Some(inner) => only(inner.iter().filter(|(name, _)| *name == token)).map(|(_, value)| *value),
-            None => child(member.value, token),
-        }
+    /// The value that one step of a pointer names: its text, and its position where it is in the tree.
+    fn child(&self, (raw, node): Found<'a>, step: &str) -> Named<Found<'a>> {
+        let open = node.filter(|node| self.tree.get(*node).is_some_and(|node| node.is_open));
+        let Some(node) = open else { return child(raw, step).map(|raw| (raw, None)) };
+        let mut inside = self.tree.inside(node);
+        let child = if raw.starts_with('{') {
+            // Most names differ in length or in the first byte, and comparing those calls nothing.
+            let first = step.as_bytes().first();
+            only(inside.filter(|(_, it)| it.name().as_bytes().first() == first && it.name() == step))
+        } else {
+            step.parse().ok().and_then(|n| inside.nth(n)).map_or(Named::Missing, Named::One)
+        };
+        child.map(|(node, value)| (value.raw, Some(node)))
     }
 
     /// The id-like text that `pointer` names: a string unescaped, or a whole number as it is written. Says
@@ -183,13 +82,12 @@ impl<'a> Document<'a> {
 
     /// Digest of the `json` this was parsed from by its value, without the values at `volatile`: see `by_value.rs`.
     pub fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
-        let found = volatile.iter().filter_map(|pointer| match self.find(pointer) {
+        let found = |pointer: &String| match self.find(pointer) {
             PointerTarget::One(raw) => Some(raw),
             _ => None,
-        });
-        let cuts: Vec<&[u8]> = found.collect();
-        let addresses: Vec<usize> = cuts.iter().map(|raw| raw.as_ptr().addr()).collect();
-        by_value::digest(self.whole, &addresses).unwrap_or_else(|| digest_by_bytes(json, &cuts))
+        };
+        let cuts: Vec<&[u8]> = volatile.iter().filter_map(found).collect();
+        by_value::digest(&self.tree, &cuts).unwrap_or_else(|| digest_by_bytes(json, &cuts))
     }
 }
 
@@ -224,23 +122,29 @@ pub fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
 
 /// The id-like text of what `pointer` led to, or why it has none.
 pub fn text(found: &PointerTarget<'_>, pointer: &str) -> Result<String, String> {
+    id_text(found).map_err(|why| format!("{pointer} {why}"))
+}
+
+/// [`text`] for callers who do not tell why there is none, which takes longer than to find out.
+pub fn id_text(found: &PointerTarget<'_>) -> Result<String, &'static str> {
     let raw = match found {
         PointerTarget::One(raw) => *raw,
-        PointerTarget::Doubled => return Err(format!("{pointer} is there twice")),
-        PointerTarget::Missing | PointerTarget::NotJson => return Err(format!("{pointer} is missing")),
+        PointerTarget::Doubled => return Err("is there twice"),
+        PointerTarget::Missing | PointerTarget::NotJson => return Err("is missing"),
     };
     match raw {
-        b"\"\"" => Err(format!("{pointer} is empty")),
-        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
-            Ok(String::from_utf8_lossy(plain).into_owned())
-        }
-        [b'"', ..] => serde_json::from_slice(raw).map_err(|_| format!("{pointer} is not valid text")),
-        [b'-' | b'0'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {
-            Ok(String::from_utf8_lossy(raw).into_owned())
-        }
-        [b't' | b'f', ..] => Ok(String::from_utf8_lossy(raw).into_owned()),
-        _ => Err(format!("{pointer} is neither a text nor a whole number")),
+        b"\"\"" => Err("is empty"),
+        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => Ok(owned(plain)),
+        [b'"', ..] => serde_json::from_slice(raw).map_err(|_| "is not valid text"),
+        [b'-' | b'0'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => Ok(owned(raw)),
+        [b't' | b'f', ..] => Ok(owned(raw)),
+        _ => Err("is neither a text nor a whole number"),
     }
+}
+
+/// A text in memory of its own. It is one, which is found out faster than what of it is not.
+fn owned(text: &[u8]) -> String {
+    std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into_owned(), str::to_owned)
 }
 
 /// The value that one step of a pointer names in an object or array.
@@ -294,8 +198,13 @@ pub fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
 
 /// The members of the object `json` with their raw values, in its order; `None` when it is not an object.
 pub fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
-    let document = Document::parse(json).filter(|document| document.whole.starts_with('{'))?;
-    Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
+    let mut scan = Scan::new(std::str::from_utf8(json.trim_ascii()).ok()?);
+    let mut members = Vec::new();
+    scan.members(|scan, name| {
+        members.push((name.decoded()?, scan.value()?.as_bytes()));
+        Some(())
+    })?;
+    scan.next().is_none().then_some(members)
 }
 
 /// The members that go by one name: one, none, or more.
@@ -351,8 +260,8 @@ fn at<'a>(json: &Document<'a>, pointer: &str) -> Result<Option<&'a str>, Ambiguo
 
 /// True when two values are equal, however they are written.
 fn is_equal(one: &str, other: &str) -> bool {
-    one == other
-        || by_value::digest(one, &[]).is_some_and(|digest| by_value::digest(other, &[]) == Some(digest))
+    let digest = |text| by_value::digest(&Tree::parse(text, VALUES_N_MAX)?, &[]);
+    one == other || digest(one).is_some_and(|digest_of_one| digest(other) == Some(digest_of_one))
 }
 
 #[cfg(test)]
@@ -385,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn pointers_into_one_object_find_what_each_finds_alone() {
-        let many: Vec<String> = (0..2 * INNER_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
+    fn pointers_lead_into_objects_and_arrays() {
+        let many: Vec<String> = (0..128).map(|n| format!("\"m{n}\":{n}")).collect();
         let json = format!(
             r#"{{"a":{{"b":{{"x":1,"y":2,"y":3,"z":{{"x":4}}}},"c":{{"\u0078":5,"w":6}},"d":{{{}}},"e":[7,{{"x":8}}],"f":9}}}}"#,
             many.join(",")
@@ -395,13 +304,9 @@ mod tests {
         let pointers = "/a/b/x /a/b/y /a/b/v /a/b/z/x /a/b/x /a/c/x /a/c/w /a/b/x /a/d/m100 /a/d/v /a/e/0 /a/e/1/x \
             /a/e/2 /a/f/x /a/b/z/x/y /a/b/x";
         let pointers: Vec<&str> = pointers.split(' ').collect();
-        let mut finder = document.finder();
-        for pointer in &pointers {
-            assert_eq!(finder.find(pointer), find(json.as_bytes(), pointer), "{pointer}");
-        }
-        let found = pointers.iter().map(|pointer| text(&finder.find(pointer), pointer).unwrap_or_default());
+        let found = pointers.iter().map(|pointer| document.text(pointer).unwrap_or_default());
         assert_eq!(found.collect::<Vec<_>>().join(","), "1,,,4,1,5,6,1,100,,7,8,,,,1");
-        assert_eq!(finder.find("/a/b/y"), PointerTarget::Doubled);
+        assert_eq!(document.find("/a/b/y"), PointerTarget::Doubled);
     }
 
     #[test]

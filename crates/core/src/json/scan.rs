@@ -82,28 +82,32 @@ impl<'a> Scan<'a> {
     /// Steps over one value and gives its text; `None` when it is not a value.
     pub(super) fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
-        self.text_of(|scan| {
-            while scan.opens()? || scan.goes_on(outside)? {}
-            Some(())
-        })
-    }
-
-    /// The address of what is next in memory: what a pointer found is known by it.
-    pub(super) fn address(&self) -> usize {
-        self.text.as_ptr().addr() + self.at
-    }
-
-    /// Steps over the text that is next: the text, and all of it with its quotes.
-    pub(super) fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
+        self.next()?;
         let from = self.at;
-        let text = self.written()?;
-        Some((text, self.text.get(from..self.at)?))
+        while self.opens()? || self.goes_on(outside)? {}
+        self.since(from)
     }
 
-    /// The text that `step` steps over.
-    pub(super) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
-        let range = self.range_of(step)?;
-        self.text.get(range)
+    /// Steps over a value that is neither an array nor an object, and says whether it is a text with escapes.
+    pub(super) fn single(&mut self) -> Option<bool> {
+        match self.next()? {
+            b'"' => return self.written().map(|text| text.is_escaped),
+            b'n' => self.word("null")?,
+            b't' => self.word("true")?,
+            b'f' => self.word("false")?,
+            _ => self.number()?,
+        }
+        Some(false)
+    }
+
+    /// The place of what is next.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// The text from a place to here.
+    pub(super) fn since(&self, from: usize) -> Option<&'a str> {
+        self.text.get(from..self.at)
     }
 
     /// The range of the text that `step` steps over.
@@ -157,15 +161,10 @@ impl<'a> Scan<'a> {
                 }
                 self.open.push(close);
                 self.name_in(close)?;
-                return Some(true);
+                Some(true)
             }
-            b'"' => drop(self.written()?),
-            b'n' => self.word("null")?,
-            b't' => self.word("true")?,
-            b'f' => self.word("false")?,
-            _ => self.number()?,
+            _ => self.single().map(|_| false),
         }
-        Some(false)
     }
 
     /// Behind a value: closes what ends here, until only `outside` are open. Whether another value follows before that.
@@ -190,7 +189,8 @@ impl<'a> Scan<'a> {
         if close == b'}' { self.name().map(drop) } else { Some(()) }
     }
 
-    fn name(&mut self) -> Option<ScannedText<'a>> {
+    /// Steps over the name of a member, and the colon behind it.
+    pub(super) fn name(&mut self) -> Option<ScannedText<'a>> {
         let name = self.written()?;
         self.step(b':')?;
         Some(name)
@@ -261,7 +261,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over `byte`, which must be next.
-    fn step(&mut self, byte: u8) -> Option<()> {
+    pub(super) fn step(&mut self, byte: u8) -> Option<()> {
         (self.next()? == byte).then(|| self.at += 1)
     }
 
@@ -275,7 +275,7 @@ impl<'a> Scan<'a> {
 }
 
 /// Returns what closes a brace or bracket: in ASCII it is two places further.
-fn closing(open: u8) -> u8 {
+pub(super) fn closing(open: u8) -> u8 {
     open + 2
 }
 

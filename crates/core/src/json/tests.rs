@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::document::{Document, INNER_N_MAX, PointerTarget, elements, members};
+use super::document::{Document, PointerTarget, elements, members};
+use super::tree::VALUES_N_MAX;
 
 /// An object as `serde_json` has it: names and raw values in their order.
 #[derive(Debug, PartialEq)]
@@ -161,13 +162,24 @@ proptest! {
 }
 
 #[test]
-fn a_body_with_more_members_than_are_kept_is_searched() {
-    let many: Vec<String> = (0..2 * INNER_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
-    let json = format!("{{\"x\":{{{0}}},\"y\":{{{0},\"m1\":2}},\"z\":{{\"m1\":3}}}}", many.join(","));
-    let document = Document::parse(json.as_bytes()).expect("JSON");
-    assert_eq!(document.find("/x/m127"), PointerTarget::One(b"127"));
-    assert_eq!(document.find("/x/m128"), PointerTarget::Missing);
-    assert_eq!(document.find("/y/m1"), PointerTarget::Doubled);
-    assert_eq!(document.find("/z/m1"), PointerTarget::One(b"3"));
-    assert_eq!(document.find("/z/m1/x"), PointerTarget::Missing);
+fn what_has_more_values_than_are_kept_is_searched() {
+    let many: Vec<String> = (0..VALUES_N_MAX).map(|n| format!("\"m{n}\":{n}")).collect();
+    let many = many.join(",");
+    let json = format!(
+        r#"{{"w":[1,{{"m1":0}}],"x":{{{many}}},"y":{{{many},"m1":2}},"z":[{{{many}}},{{"m1":[3,4]}}],"\u0076":{{"\ud800":1,"m1":5}}}}"#
+    );
+    let (document, last) = (Document::parse(json.as_bytes()).expect("JSON"), VALUES_N_MAX - 1);
+    let find = |pointer: &str| document.find(pointer);
+    assert_eq!(find(&format!("/x/m{last}")), PointerTarget::One(last.to_string().as_bytes()));
+    assert_eq!(find(&format!("/x/m{VALUES_N_MAX}")), PointerTarget::Missing);
+    assert_eq!(find("/w/1/m1"), PointerTarget::One(b"0"));
+    assert_eq!(find("/y/m1"), PointerTarget::Doubled);
+    assert_eq!(find("/z/0/m7"), PointerTarget::One(b"7"));
+    assert_eq!(find("/z/1/m1/1"), PointerTarget::One(b"4"));
+    assert_eq!(find("/z/1/m1/x"), PointerTarget::Missing);
+    assert_eq!(find("/v/m1"), PointerTarget::Missing, "beside a name that is no text");
+    let flat = format!("{{{many}}}");
+    let document = Document::parse(flat.as_bytes()).expect("JSON");
+    assert_eq!(document.find("/m65535"), PointerTarget::One(b"65535"));
+    assert_eq!(document.find("/m1/x"), PointerTarget::Missing);
 }

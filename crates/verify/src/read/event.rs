@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::identity::identify;
 use crate::spec::{EventSpec, SEARCH_N_MAX, Source, Sources};
 use crate::{Verified, happened_ms, rfc3339_ms};
-use hooklatch_core::json::{Document, Finder, PointerTarget, members, text};
+use hooklatch_core::json::{Document, PointerTarget, id_text, members, text};
 use hooklatch_core::types::{
     BodyDigest, EventKey, IncomingEvent, Name, ObjectVersion, OnConflict, SEARCH_CHARS_MIN, TypePattern,
     UnixMs, folded_id, id_parts, stored_text,
@@ -61,10 +61,8 @@ pub(super) fn text_at(
 ) -> Result<String, String> {
     let json = || event.document.ok_or("the body is not JSON");
     match source {
-        Source::Json(pointers) => first_text(&mut json()?.finder(), pointers),
-        Source::Outer(pointers) => {
-            first_text(&mut reader.outer.ok_or("the body is not JSON")?.finder(), pointers)
-        }
+        Source::Json(pointers) => first_text(json()?, pointers),
+        Source::Outer(pointers) => first_text(reader.outer.ok_or("the body is not JSON")?, pointers),
         Source::Text(text) => Ok(text.clone()),
         Source::Place(_) => Ok(event.event_n.to_string()),
         Source::List(_) => reader.list.map(str::to_owned).ok_or_else(|| "it is in no list".to_owned()),
@@ -92,17 +90,18 @@ fn signed(text: Option<&str>, what: &str) -> Result<String, String> {
 }
 
 /// The text at the first of the pointers, separated by `|`, that leads anywhere.
-fn first_text(json: &mut Finder<'_, '_>, pointers: &str) -> Result<String, String> {
-    let mut first = None;
-    for pointer in pointers.split('|') {
-        let found = json.find(pointer);
-        if !matches!(found, PointerTarget::Missing | PointerTarget::One(b"null")) {
-            return text(&found, pointer);
-        }
-        first = first.or(Some((found, pointer)));
-    }
-    let (found, pointer) = first.unwrap_or((PointerTarget::Missing, pointers));
+fn first_text(json: &Document<'_>, pointers: &str) -> Result<String, String> {
+    let (found, pointer) = first_found(json, pointers);
     text(&found, pointer)
+}
+
+/// The first of the pointers that leads anywhere, or the first of all.
+fn first_found<'a, 'p>(json: &Document<'a>, pointers: &'p str) -> (PointerTarget<'a>, &'p str) {
+    let mut all = pointers.split('|').map(|pointer| (json.find(pointer), pointer));
+    let first = all.next().unwrap_or((PointerTarget::Missing, pointers));
+    let is_nowhere =
+        |found: &PointerTarget<'_>| matches!(found, PointerTarget::Missing | PointerTarget::One(b"null"));
+    if is_nowhere(&first.0) { all.find(|(found, _)| !is_nowhere(found)).unwrap_or(first) } else { first }
 }
 
 /// The one of the members, separated by `|`, that is there: a name, or a pointer whose last step counts.
@@ -129,9 +128,8 @@ fn search_ids(reader: &EventReader<'_>, event: EventText<'_>, event_id: &str) ->
     if !reader.has_search {
         return Vec::new();
     }
-    let mut finder = event.document.map(Document::finder);
-    let named = reader.spec.search.0.iter().filter_map(|source| match (source, &mut finder) {
-        (Source::Json(pointers), Some(json)) => first_text(json, pointers).ok(),
+    let named = reader.spec.search.0.iter().filter_map(|source| match (source, event.document) {
+        (Source::Json(pointers), Some(json)) => id_text(&first_found(json, pointers).0).ok(),
         _ => text_at(reader, source, event).ok(),
     });
     let parts = id_parts(event_id).into_iter().filter(|part| is_telling(part)).map(str::to_owned);
@@ -308,7 +306,7 @@ mod tests {
     fn the_first_pointer_that_leads_anywhere_counts() {
         #[track_caller]
         fn check(json: &str, pointers: &str, want: Result<&str, &str>) {
-            let got = first_text(&mut document(json).finder(), pointers);
+            let got = first_text(&document(json), pointers);
             assert_eq!(got.as_deref().map_err(String::as_str), want, "{json} {pointers}");
         }
         check(r#"{"a":"1","b":"2"}"#, "/a|/b", Ok("1"));
