@@ -397,6 +397,9 @@ impl App {
 
 /// Refreshes this node's row until the stop, then deletes it.
 pub(super) async fn be_seen(store: &Store, clock: &Clock, node: &str, mut stop: Stop) {
+    if let Err(error) = store.nodes_forget(clock.now_ms()).await {
+        debug!(%error, "could not delete the rows of nodes that are gone");
+    }
     while !stop.is_set() {
         if let Err(error) = store.node_seen(node, env!("CARGO_PKG_VERSION"), clock.now_ms()).await {
             debug!(%error, "could not write that this node is there");

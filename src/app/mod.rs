@@ -14,6 +14,7 @@ mod database;
 mod entries;
 mod gauges;
 mod listeners;
+mod looks;
 mod reload;
 mod running;
 mod start;

@@ -35,7 +35,7 @@ use hooklatch_outbox::traces::SpanExporter;
 use hooklatch_receive::admit::{AdmitContext, Admitter};
 use hooklatch_receive::handler::panic_text;
 use hooklatch_receive::idempotency::{IdempotencyLayer, RequestRules};
-use hooklatch_store::{SchemaState, Store};
+use hooklatch_store::Store;
 
 /// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
@@ -356,9 +356,6 @@ impl Parts {
     }
 }
 
-/// Pause between two probes of the database.
-const HEALTH_EVERY: Duration = Duration::from_secs(1);
-
 /// Runs `task` and records its end, also by a panic.
 pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<AtomicBool>) {
     struct Note(Arc<AtomicBool>);
@@ -385,34 +382,9 @@ impl ReadinessSources {
         self.is_outbox_running.load(Ordering::Relaxed) && self.are_parts_running()
     }
 
-    fn are_parts_running(&self) -> bool {
+    pub(super) fn are_parts_running(&self) -> bool {
         self.parts.are_running() && !self.admission.under_way.is_stuck()
     }
-}
-
-/// Keeps `readiness` up to date until the stop.
-pub(super) async fn watch_readiness(
-    readiness: watch::Sender<Readiness>,
-    watched: ReadinessSources,
-    mut stop: Stop,
-) {
-    let store = &watched.admission.store;
-    let mut is_schema_current = false;
-    while !stop.is_set() {
-        let is_database_there = store.probe().await.is_ok() && watched.admission.is_admitting().await;
-        if is_database_there && !is_schema_current {
-            is_schema_current = store.schema_state().await.is_ok_and(SchemaState::is_usable);
-        }
-        readiness.send_replace(Readiness {
-            is_database_there,
-            is_schema_current,
-            is_outbox_running: watched.is_outbox_running.load(Ordering::Relaxed),
-            are_parts_running: watched.are_parts_running(),
-            is_accepting: !stop.leaving().has_begun(),
-        });
-        stop.pause(HEALTH_EVERY).await;
-    }
-    readiness.send_modify(|state| state.is_accepting = false);
 }
 
 /// Pause between two steps. The first change after a pause is witnessed at once.

@@ -17,9 +17,10 @@ use super::entries::Entries;
 use super::entries::{LookedAt, be_seen};
 use super::gauges::{self, Counting, Counts, LiveGauges, NodeActivity, Rhythms};
 use super::listeners::{Side, opened};
+use super::looks::{Looker, look};
 use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
-use super::running::{Parts, ReadinessSources, Witnessing, noted, spawn, watch_readiness};
+use super::running::{Parts, ReadinessSources, Witnessing, noted, spawn};
 use hooklatch_core::config::Config;
 use hooklatch_core::current::Current;
 use hooklatch_core::logging;
@@ -197,9 +198,10 @@ impl App {
             admission: Arc::clone(&admission),
         };
         let is_outbox_running = outbox.is_well();
+        let looker = Looker::new(readiness, &watched, &self.clock, (&config, &calls));
         let workers = vec![
             spawn(noted(outbox.run(stopping.clone()), is_outbox_running)),
-            spawn(watch_readiness(readiness, watched.clone(), stopping.clone())),
+            spawn(parts.keep("looks", &stopping, move |stop| look(looker.clone(), stop))),
         ];
         let background = Background {
             stop,

@@ -67,6 +67,7 @@ mod identity_saas;
 mod identity_shops;
 mod identity_tools;
 mod identity_written;
+mod idle;
 mod inside;
 mod joint;
 mod judged;

@@ -91,6 +91,11 @@ impl NodeCalls {
         &self.0.node
     }
 
+    /// Names of the destinations that this node calls, also of those that a reload removed.
+    pub fn destinations(&self) -> Vec<String> {
+        self.posts().keys().map(Name::to_string).collect()
+    }
+
     pub(crate) fn posts(&self) -> Arc<BTreeMap<Name, Arc<Post>>> {
         self.0.posts.get()
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::state::OutboxState;
 use crate::timing::jittered;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, UnixMs};
-use hooklatch_store::{PausesEnded, Store, StoreError};
+use hooklatch_store::{Look, PausesEnded, Store, StoreError};
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
@@ -37,6 +38,12 @@ pub struct ClockOffset {
 }
 
 impl ClockOffset {
+    /// As a look of this node found it.
+    fn of(look: &Look, lease_ms: u64) -> Self {
+        let took = Duration::from_millis(look.took_ms.unsigned_abs());
+        Self { offset_ms: look.clock_offset_ms, max_ms: clock_offset_ms_max(lease_ms), took }
+    }
+
     /// Asks the database for its time; `lease_ms` bounds how far that may be away.
     pub async fn ask(store: &Store, clock: &Clock, lease_ms: u64) -> Result<Self, StoreError> {
         let (before_ms, ticks_ms) = (clock.now_ms(), clock.ticks_ms());
@@ -76,7 +83,9 @@ impl Watch {
     }
 
     async fn look(&mut self) {
-        let ended = match self.look_at_clock().await {
+        let look = self.shared.store.node().subscribe().latest();
+        let ended = match self.look_at_clock(look.as_ref()).await {
+            Ok(_) if look.is_some_and(|look| look.pause_ends.is_none_or(|at| at > Instant::now())) => return,
             Ok(now_ms) => self.shared.store.pauses_end(now_ms).await,
             Err(error) => return warn!(%error, "could not compare our clock with the database's"),
         };
@@ -91,9 +100,12 @@ impl Watch {
     }
 
     /// Returns the time by the database's clock, which is the same for all nodes.
-    async fn look_at_clock(&mut self) -> Result<UnixMs, StoreError> {
+    async fn look_at_clock(&mut self, look: Option<&Look>) -> Result<UnixMs, StoreError> {
         let (clock, lease_ms) = (&self.shared.clock, self.shared.config.lease_ms);
-        let found = ClockOffset::ask(&self.shared.store, clock, lease_ms).await?;
+        let found = match look {
+            Some(look) => ClockOffset::of(look, lease_ms),
+            None => ClockOffset::ask(&self.shared.store, clock, lease_ms).await?,
+        };
         let ClockOffset { offset_ms, max_ms, .. } = found;
         let offset = Duration::from_millis(offset_ms.unsigned_abs()).as_secs_f64();
         metrics::gauge!("hooklatch_clock_offset_seconds").set(if offset_ms < 0 { -offset } else { offset });

@@ -13,8 +13,9 @@
 //! - a slot became free, *and* the last look found all that it asked for (`may_be_more`), *and* few of what was taken
 //!   still wait for their turn (`is_hungry`): otherwise nothing is left there, or a look for each call that ends would
 //!   be one statement for each message;
-//! - `poll_ms` are over (`next_look`): for what this node cannot know of, such as another node's messages and leases
-//!   that ended. Polling is the truth; everything else is only sooner.
+//! - `poll_ms` are over (`next_look`), and one of the node's looks at the database, which it makes for all its parts at
+//!   once, found that something is due ([`Worker::polled_at`]): for what this node cannot know of, such as another
+//!   node's messages and leases that ended. Polling is the truth; everything else is only sooner.
 //!
 //! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out
 //! again, and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much
@@ -38,7 +39,7 @@ use crate::locked;
 use crate::timing::{jittered, pause, pause_for};
 use hooklatch_core::stop::{Stop, Stopper, ignore_result};
 use hooklatch_core::types::Name;
-use hooklatch_store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
+use hooklatch_store::{LeaseWant, LeasedMessage, Look, Looks, LostClaims, StoreError, UNASKED_MAX};
 
 /// Time between two looks of a stopping worker whether admission has given back its slots. Milliseconds.
 const SLOT_CHECK_MS: u64 = 20;
@@ -56,6 +57,8 @@ pub(crate) struct Worker {
     shared: Arc<OutboxState>,
     stopping: Stop,
     failures_n: u32,
+    /// The node's looks at the database, for all its parts.
+    looks: Looks,
     /// Our clock and our ticks at the last look.
     seen_ms: (i64, i64),
 }
@@ -63,7 +66,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shared: Arc<OutboxState>, stopping: Stop) -> Self {
         let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
-        Self { shared, stopping, failures_n: 0, seen_ms }
+        let looks = shared.store.node().subscribe();
+        Self { shared, stopping, failures_n: 0, looks, seen_ms }
     }
 
     /// Works until the stop. A panic in here costs what was being looked for, which is released, and nothing else.
@@ -102,6 +106,7 @@ impl Worker {
                 () = shared.wake.notified(), if self.failures_n == 0 => {}
                 // Something is due sooner than was thought: no look before that.
                 () = shared.due.replan.notified() => is_look_due = false,
+                () = self.looks.changed() => is_look_due = false,
                 () = sleep_until(at) => {}
                 () = shared.freed.notified(), if may_be_more => is_look_due = was_behind || shared.is_hungry(),
             }
@@ -208,6 +213,7 @@ impl Worker {
         if self.failures_n > 0 {
             return next_look;
         }
+        let next_look = self.polled_at(next_look);
         let ticks_ms = self.shared.clock.ticks_ms();
         let due = self.shared.due.next_in_ms(self.shared.clock.steady_ms());
         let posts = self.shared.posts.get();
@@ -215,6 +221,13 @@ impl Worker {
         let Some(wait_ms) = gates.chain(due).min() else { return next_look };
         let wait_ms = u64::try_from(wait_ms.max(LOOK_EVERY_MS)).unwrap_or(u64::MAX);
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
+    }
+
+    /// When to look for what this node does not know of: not before something of it is due, as its looks have it.
+    fn polled_at(&self, next_look: Instant) -> Instant {
+        let unasked = next_look + UNASKED_MAX;
+        let due = |look: Look| look.message_due.map_or(unasked, |due| due.clamp(next_look, unasked));
+        self.looks.latest().map_or(next_look, due)
     }
 
     /// Gives back claims whose answer was lost, at a stop: as leases that end they would count as perhaps sent.

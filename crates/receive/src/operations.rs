@@ -83,7 +83,8 @@ impl OperationPace {
     }
 }
 
-/// Pause between two looks for operations that were ordered at other nodes, or left by those that died.
+/// Pause between two looks for operations that were ordered at other nodes, or left by those that died; longer while the
+/// node's looks find none.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Works off operations on one node.
@@ -103,6 +104,7 @@ impl OperationRunner {
 
     /// Makes batches until the stop.
     pub async fn run(&mut self, mut stop: Stop) {
+        let mut looks = self.store.node().subscribe();
         while !stop.is_set() {
             let is_any_done = match self.store.operations_running(self.clock.now_ms()).await {
                 Ok(running) => self.round(&running, &mut stop).await,
@@ -114,7 +116,8 @@ impl OperationRunner {
             if !is_any_done {
                 tokio::select! {
                     () = self.store.operation_ordered() => {}
-                    _ = stop.pause(LOOK_EVERY) => {}
+                    () = looks.until(LOOK_EVERY, |look| look.operation_due) => {}
+                    () = stop.wait() => {}
                 }
             }
         }

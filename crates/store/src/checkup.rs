@@ -270,25 +270,34 @@ pub struct NodeSeen {
 
 /// The clock by which nodes are seen: the database's, where it has one.
 const NOW: &str =
-    "/* node_seen */ SELECT LEAST(CAST($1 AS BIGINT), {clock_ms}) AS own_ms, {clock_ms} AS clock_ms";
-const SEEN: &str =
-    "/* node_seen */ INSERT INTO nodes (node, version, schema_version, seen_at_ms) VALUES ($1, $2, $3, $4)
+    "/* node_list */ SELECT LEAST(CAST($1 AS BIGINT), {clock_ms}) AS own_ms, {clock_ms} AS clock_ms";
+/// `$5` is 1 where the database's clock is the one.
+const SEEN: &str = "/* node_seen */ INSERT INTO nodes (node, version, schema_version, seen_at_ms)
+    VALUES ($1, $2, $3, CASE WHEN CAST($5 AS BIGINT) = 1 THEN {clock_ms} ELSE $4 END)
     ON CONFLICT (node) DO UPDATE SET version = excluded.version, schema_version = excluded.schema_version,
         seen_at_ms = excluded.seen_at_ms";
-const FORGET: &str = "/* node_seen */ DELETE FROM nodes WHERE seen_at_ms < $1";
+const FORGET: &str = "/* nodes_forget */ DELETE FROM nodes WHERE seen_at_ms < $1";
 const GONE: &str = "/* node_gone */ DELETE FROM nodes WHERE node = $1";
 const LIST: &str = "/* node_list */ SELECT node, version, schema_version, seen_at_ms FROM nodes
-    ORDER BY seen_at_ms DESC, node LIMIT $1";
+    WHERE seen_at_ms >= $2 ORDER BY seen_at_ms DESC, node LIMIT $1";
 
 impl Store {
     /// Records that this node is running.
     pub async fn node_seen(&self, node: &str, version: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let (node, version) = (node.to_owned(), version.to_owned());
         let schema = crate::migrations::latest();
-        together!(self, writer, "node_seen", |db| {
-            let seen_at_ms = clock_ms(db, now_ms).await?;
-            db.execute(SEEN, &[node.into(), version.into(), schema.into(), seen_at_ms.into()]).await?;
-            db.execute(FORGET, &[seen_at_ms.saturating_sub(FORGOTTEN_MS).into()]).await.map(drop)
+        alone!(self, writer, "node_seen", |db| {
+            let is_theirs = i64::from(db.is_postgres());
+            let values = [node.into(), version.into(), schema.into(), now_ms.into(), is_theirs.into()];
+            db.execute(SEEN, &values).await.map(drop)
+        })
+    }
+
+    /// Deletes the rows of nodes that were not seen for an hour, which each node does when it starts.
+    pub async fn nodes_forget(&self, now_ms: UnixMs) -> Result<(), StoreError> {
+        together!(self, writer, "nodes_forget", |db| {
+            let seen_at_ms = clock_ms(db, now_ms).await?.saturating_sub(FORGOTTEN_MS);
+            db.execute(FORGET, &[seen_at_ms.into()]).await.map(drop)
         })
     }
 
@@ -310,7 +319,8 @@ impl Store {
                     ago_ms: now_ms.saturating_sub(row.int("seen_at_ms")?),
                 })
             };
-            db.fetch(LIST, &[NODES_N_MAX.into()]).await?.iter().map(node).collect()
+            let values = [NODES_N_MAX.into(), now_ms.saturating_sub(FORGOTTEN_MS).into()];
+            db.fetch(LIST, &values).await?.iter().map(node).collect()
         })
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::db::limit::{OPERATION_LIMIT, whole};
 use super::db::{Backend, PoolUsage, PostgresSettings, StoreError, StoreSettings};
+use super::look::{LookedFor, NodeLooks};
 use super::numbers::EventNumbers;
 use super::operations::PreviewCache;
 use hooklatch_core::seal::KeyRing;
@@ -41,6 +43,8 @@ pub(crate) struct StoreParts {
     pub operation_ordered: Notify,
     /// The rows of the newest previews of operations.
     pub(super) preview_cache: Arc<PreviewCache>,
+    /// What the node's looks found, for its parts.
+    pub(super) look: NodeLooks,
     /// Whether the server had a recovery target when this process first checked.
     pub(super) had_target: OnceLock<bool>,
 }
@@ -64,6 +68,7 @@ impl Store {
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
             preview_cache: Arc::default(),
+            look: NodeLooks::default(),
             had_target: OnceLock::new(),
         };
         Ok(Self {
@@ -153,12 +158,9 @@ impl Store {
         }
     }
 
-    /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
-    /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
-    /// within 2 s.
+    /// Succeeds when admission would work, as [`Store::look`] does.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.parts.backend.probe().await?;
-        self.restore_watch().await
+        self.look(&Clock::system(), &LookedFor::default()).await.map(drop)
     }
 
     /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
@@ -170,6 +172,18 @@ impl Store {
             db.fetch_one("/* clock_offset_ms */ SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")
         })?;
         Ok(there_ms.saturating_sub(now_ms))
+    }
+
+    /// Gives back the memory that connections without work keep for pages of an SQLite file.
+    pub async fn give_back_pages(&self) {
+        let Some(db) = self.parts.backend.sqlite().cloned() else { return };
+        let given_back = whole("give_back_pages", OPERATION_LIMIT, async move {
+            db.give_back_pages().await;
+            Ok(())
+        });
+        if let Err(error) = given_back.await {
+            tracing::debug!(%error, "could not give back memory");
+        }
     }
 
     /// Closes every connection, after what runs on them; within seconds, whatever the database does.

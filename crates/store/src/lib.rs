@@ -29,6 +29,7 @@ mod fetched_key;
 mod handle;
 mod idempotency;
 mod lane;
+mod look;
 mod message;
 mod migrations;
 mod numbers;
@@ -66,6 +67,7 @@ pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
+pub use look::{Look, LookedFor, Looks, NodeLooks, UNASKED_MAX};
 pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, NextWant,
     SettleTo, Settled, Settlement,

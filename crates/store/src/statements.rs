@@ -1,6 +1,6 @@
 //! Statements by name, for tests that look at their plans. Those that operators use are in `queries/`.
 
-use super::{admission, db, decision, event, fetched_key, lane, message, operations, rhythm};
+use super::{admission, db, decision, event, fetched_key, lane, look, message, operations, rhythm};
 
 /// The statements of the hot operations on PostgreSQL.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -27,7 +27,7 @@ pub fn statement_for_sqlite(sql: &str) -> String {
     db::to_sqlite(sql)
 }
 
-/// Returns the statements that only `/metrics` uses, in the dialects of both databases.
+/// Returns the statements that only `/metrics` uses, and that of the looks, in the dialects of both databases.
 pub fn meter_statements() -> Vec<(&'static str, &'static str)> {
-    rhythm::statements()
+    [rhythm::statements(), look::STATEMENTS.to_vec()].concat()
 }

@@ -1,7 +1,8 @@
 //! Counts in the background what is only in the tables and in the system.
 //!
 //! A count reads a bounded number of rows, by indexes, and uses a hundredth of the time: the pause after it grows with
-//! its duration, up to two minutes, and one slow count between two quick ones does not delay the next. While the
+//! its duration, up to two minutes, and one slow count between two quick ones does not delay the next. A node without
+//! work (`NodeLooks::touches_n`) counts once a minute, and every two minutes where it may sleep. While the
 //! database is away, the counts keep their values and their time. The system is read every few seconds all the same.
 //!
 //! [`Counting`] is the task; [`Counts`] publishes what is open, and warns about events and messages for names that are
@@ -19,7 +20,7 @@ use tracing::warn;
 
 use super::{flag, number, seconds, seconds_or_nan};
 use hooklatch_contract::OperationState;
-use hooklatch_core::config::Config;
+use hooklatch_core::config::{Config, IdleConfig};
 use hooklatch_core::current::Current;
 use hooklatch_core::disk::{DiskRoom, beside};
 use hooklatch_core::stop::Stop;
@@ -59,6 +60,8 @@ impl Counting {
     pub(crate) async fn run(&mut self, mut stop: Stop) {
         let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
         let (mut took_before, mut saved) = (Duration::ZERO, Instant::now());
+        let mut counted_touches_n = None;
+        let mut newest = OpenCounts::default();
         let counted = metrics::gauge!("hooklatch_counted_timestamp_seconds");
         // What was never counted grows old as well.
         counted.set(seconds(self.admission.clock.now_ms()));
@@ -70,13 +73,23 @@ impl Counting {
                 self.activity.save(&self.admission.store, self.admission.clock.now_ms()).await;
                 saved = since;
             }
-            if since >= due {
-                let is_due_seldom = seldom.is_none_or(|last| last.elapsed() >= SELDOM_EVERY);
+            let touches_n = Some(self.admission.store.node().touches_n());
+            let is_quiet = touches_n == counted_touches_n;
+            if since >= due && is_quiet && since < due + self.quiet_pause() {
+                // Only ages change.
+                self.counts.publish(&self.config.get(), &newest, self.admission.clock.now_ms());
+            } else if since >= due {
+                // Before the minute is over: the next count may be a pause later.
+                let is_due_seldom =
+                    seldom.is_none_or(|last: Instant| last.elapsed() + LOOK_EVERY * 2 >= SELDOM_EVERY);
                 if is_due_seldom {
                     // Before numbers are published: where they are seen, the bound holds.
                     self.unreadable().await;
                 }
-                let is_counted = self.count().await;
+                let found = self.count().await;
+                let is_counted = found.is_some();
+                counted_touches_n = touches_n.filter(|_| is_counted);
+                newest = found.unwrap_or(newest);
                 if is_due_seldom {
                     seldom = self.exchange().await.then_some(since);
                 }
@@ -92,15 +105,20 @@ impl Counting {
         self.exchange().await;
     }
 
-    /// True when the count succeeded.
-    async fn count(&mut self) -> bool {
-        let (store, clock) = (&self.admission.store, &self.admission.clock);
-        let found = store.open_counts().await;
-        match &found {
-            Ok(found) => self.counts.publish(&self.config.get(), found, clock.now_ms()),
-            Err(error) => warn!(%error, "could not count what is open"),
+    /// Further pause while this node has no work.
+    fn quiet_pause(&self) -> Duration {
+        match self.config.get().database.idle {
+            IdleConfig::Poll => SELDOM_EVERY.saturating_sub(LOOK_EVERY * 2),
+            IdleConfig::Sleep => COUNT_PAUSE_MAX.saturating_sub(LOOK_EVERY * 2),
         }
-        found.is_ok()
+    }
+
+    /// `None` when the count failed.
+    async fn count(&mut self) -> Option<OpenCounts> {
+        let found = self.admission.store.open_counts().await;
+        let found = found.inspect_err(|error| warn!(%error, "could not count what is open")).ok()?;
+        self.counts.publish(&self.config.get(), &found, self.admission.clock.now_ms());
+        Some(found)
     }
 
     /// True when the rhythms of senders were written and read.

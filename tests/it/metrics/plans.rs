@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use crate::database::{Database, On};
 
 /// SQLite's expected query plans, of statements by their names.
-const WANTED: [(&str, &str); 10] = [
+const WANTED: [(&str, &str); 11] = [
     ("due messages", "SEARCH q USING INDEX outbox_queue_due (destination=?"),
     ("stuck messages", "SEARCH q USING COVERING INDEX outbox_queue_stuck (destination=? AND state"),
     ("blocked lanes", "INDEX outbox_queue_blocked (destination=?"),
@@ -18,6 +18,7 @@ const WANTED: [(&str, &str); 10] = [
     ("rhythm of one", "SEARCH provider_rhythms USING INDEX"),
     ("destinations of what is due", "INDEX outbox_queue_due"),
     ("destinations of what is stuck", "INDEX outbox_queue_stuck"),
+    ("look", "INDEX processed_webhook_events_due (provider=?)"),
 ];
 
 #[tokio::test]

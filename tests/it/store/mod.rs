@@ -9,6 +9,7 @@ mod lane;
 mod large;
 mod ledgers;
 mod lifecycle;
+mod look;
 mod message;
 mod notes;
 mod operations;

@@ -36,7 +36,7 @@ pub use secret::{SECRET_FORMS, Secret, is_secret_place, open_to_all};
 pub use sections::{
     ACTIVITY_DAYS, AdminConfig, AdminToken, BODY_BYTES, DATABASE_URL_FORMS, DAYS_MAX, DEV_TOKEN,
     DatabaseConfig, ENDLESS_DAYS, EdgeConfig, EncryptionConfig, EncryptionKey, FetchConfig, ForwardedHeader,
-    IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig, LogFormat, OutboxConfig,
+    IdleConfig, IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig, LogFormat, OutboxConfig,
     PoolingConfig, RetentionConfig, ServerConfig, TracingConfig,
 };
 pub use value::{Keyword, UrlRule, entry_name, http_url, private_hosts, proxy};

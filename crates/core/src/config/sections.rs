@@ -347,6 +347,18 @@ section! {
         pub pooling: PoolingConfig,
         /// True when a PostgreSQL that waits for no standby is refused.
         pub replicated: bool,
+        /// How often a node without work asks the database.
+        pub idle: IdleConfig,
+    }
+}
+
+keywords! {
+    /// `database.idle`: how often a node without work asks the database.
+    pub enum IdleConfig {
+        /// About once a second.
+        Poll = "poll",
+        /// About twice a minute.
+        Sleep = "sleep",
     }
 }
 
@@ -405,6 +417,7 @@ impl std::fmt::Debug for DatabaseConfig {
             .field("connect_wait_ms", &self.connect_wait_ms)
             .field("pooling", &self.pooling)
             .field("replicated", &self.replicated)
+            .field("idle", &self.idle)
             .finish_non_exhaustive()
     }
 }

@@ -170,6 +170,7 @@ impl Admitter {
         mut held: HeldMemory,
         trace: Option<RequestTrace>,
     ) -> Result<AdmittedEvents, AdmitError> {
+        self.context.store.node().wake().await;
         self.context.unreadable.cut(&self.context.lines, &mut events);
         if !held.add(events.len().saturating_mul(EVENT_BYTES)) {
             return Err(AdmitError::Saturated);

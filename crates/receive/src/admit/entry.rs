@@ -5,8 +5,8 @@
 //! one node at a time. Until the last of them is dispatched new events queue behind them, so that an object's events
 //! keep their order (for an hour at most, see `crates/store/src/decision/pauses.rs`).
 //!
-//! Every node reads the pauses once a second. An event that a node admits before it has seen a pause is dispatched at
-//! once; retries look in the transaction that takes the event, and are never early.
+//! Every node looks once a second whether pauses have changed, and reads them if so. An event that a node admits before
+//! it has seen a pause is dispatched at once; retries look in the transaction that takes the event, and are never early.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -106,10 +106,14 @@ pub async fn load_pauses(
 
 /// Keeps what is known of pauses up to date, until `stop` turns true.
 pub async fn run_pauses(context: Arc<AdmitContext>, providers: Providers, mut stop: Stop) {
+    let mut looks = context.store.node().subscribe();
     while !stop.is_set() {
-        let entries = providers.get();
-        let now_ms = context.clock.steady_ms();
-        match load_pauses(&context.store, &entries, (now_ms, &context.queue_gate)).await {
+        let (entries, now_ms) = (providers.get(), context.clock.steady_ms());
+        // What changes from here on, a later look shows.
+        let found = looks.latest().map(|look| look.pauses);
+        let loaded = load_pauses(&context.store, &entries, (now_ms, &context.queue_gate)).await;
+        let seen = if loaded.is_ok() { found } else { None };
+        match loaded {
             Ok(true) => {
                 info!("pauses of providers ended; their events are dispatched");
                 context.wake_retries.notify_one();
@@ -119,9 +123,12 @@ pub async fn run_pauses(context: Arc<AdmitContext>, providers: Providers, mut st
                 warn!(error = %failure, "could not look which providers are paused; those of the last look are");
             }
         }
+        let is_queueing = entries.values().any(|entry| entry.pause.is_queueing());
+        let every = if is_queueing { EVERY_QUEUEING } else { EVERY };
         tokio::select! {
             () = context.wake_pauses.notified() => {}
-            _ = stop.pause(if entries.values().any(|entry| entry.pause.is_queueing()) { EVERY_QUEUEING } else { EVERY }) => {}
+            () = looks.until(every, |look| (is_queueing || Some(look.pauses) != seen).then_some(look.at)) => {}
+            () = stop.wait() => {}
         }
     }
 }

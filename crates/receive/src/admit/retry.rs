@@ -94,10 +94,10 @@ impl From<StoreError> for NotWritten {
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, and when it is notified. Takes all there are, in a line for each provider,
-    /// until `stop` turns true.
+    /// Looks for due events every `poll` while the node's looks find any, and when it is notified. Takes all there are,
+    /// in a line for each provider, until `stop` turns true.
     async fn run(&self, poll: Duration, mut stop: Stop) {
-        let mut lines = JoinSet::new();
+        let (mut lines, mut looks) = (JoinSet::new(), self.context.store.node().subscribe());
         let mut busy: HashMap<Id, Name> = HashMap::new();
         while !stop.is_set() {
             let is_free = |name: &&Name| busy.values().all(|one| one != *name);
@@ -117,7 +117,8 @@ impl Retries {
             tokio::select! {
                 Some(ended) = lines.join_next_with_id() => note_end(&mut busy, ended),
                 () = self.context.wake_retries.notified() => {}
-                _ = stop.pause(poll) => {}
+                () = looks.until(poll, |look| look.event_due) => {}
+                () = stop.wait() => {}
             }
         }
         while let Some(ended) = lines.join_next_with_id().await {

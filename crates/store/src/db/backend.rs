@@ -13,7 +13,7 @@ use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::{PostgresSettings, SchemaState, StoreSettings, is_postgres};
 use super::pool::{HeldSession, PoolHealth};
-use super::postgres::{self, IS_WRITABLE, Postgres, SessionReset};
+use super::postgres::{self, Postgres, SessionReset};
 use super::sqlite::{self, Sqlite, SqliteSession};
 use super::tx::Tx;
 use super::warnings::refused_with_warning;
@@ -250,29 +250,46 @@ impl Backend {
         found.ok_or_else(|| StoreError::Refused(ANOTHER_LAYOUT.to_owned()))
     }
 
-    /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
-    /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
-    /// within 2 s.
-    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+    /// Looks, by one statement that also says whether this session may write, where admission opens its own
+    /// transactions: in one that may write, unless a healthy PostgreSQL is asked, which a transaction would only cost
+    /// two more. After anything went wrong a row is written, and its commit awaited, before there is an answer again.
+    /// Answers within 2 s.
+    pub(crate) async fn probe<T: Send + 'static>(
+        &self,
+        look: impl for<'a> Fn(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
+            // What goes wrong makes the database suspect, also where only this connection was lost.
+            let asked = async {
+                let mut connection = backend.take(Purpose::Writer).await?;
+                let answer = async { look(connection.executor()?).await }.await;
+                connection.give_back_after(answer)
+            };
             if !backend.health().is_suspect()
                 && backend.sqlite().is_none()
-                && backend.probe_alone().await.is_ok()
+                && let Ok(found) = asked.await
             {
-                return Ok(());
+                return Ok(found);
             }
             let is_suspect = backend.health().is_suspect();
             let mut tx = backend.begin("probe", Purpose::Writer).await?;
-            let answer = async { probe(&mut tx.executor()?, is_suspect).await }.await;
+            let answer = async {
+                let found = look(tx.executor()?).await?;
+                if is_suspect {
+                    write_unchanged(&mut tx.executor()?).await?;
+                }
+                Ok(found)
+            };
+            let answer = answer.await;
             let answer = tx.noted("probe", answer);
             if is_suspect {
-                tx.end(answer).await?;
+                let found = tx.end(answer).await?;
                 backend.health().mark_healthy();
-                return Ok(());
+                return Ok(found);
             }
-            answer?;
-            tx.roll_back().await
+            let found = answer?;
+            tx.roll_back().await.map(|()| found)
         })
         .await
     }
@@ -320,16 +337,6 @@ fn at_one_moment(work: Work) -> Work {
     })
 }
 
-impl Backend {
-    /// Asks a healthy PostgreSQL by one statement: a transaction around it would be two more, and say the same. What
-    /// goes wrong makes the database suspect, also where only this connection was lost.
-    async fn probe_alone(&self) -> DbResult<()> {
-        let mut connection = self.take(Purpose::Writer).await?;
-        let answer = async { probe(&mut connection.executor()?, false).await }.await;
-        connection.give_back_after(answer)
-    }
-}
-
 /// What is read this way goes by keys, in their order: a plan that is made for one value alone may prefer to collect
 /// and sort all that there is of it, and one for any number of rows to read all that they may be joined with.
 const AT_ONE_MOMENT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
@@ -339,19 +346,13 @@ SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
 SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// True when this transaction may write; with `is_written`, something is, as it was.
-async fn probe(executor: &mut Executor<'_>, is_written: bool) -> DbResult<()> {
-    if !executor.is_postgres() {
-        // The transaction could be opened, so it may write. A row that does not change would not be written, so this
-        // changes a number in the file's header that is not used otherwise.
-        let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
-        return if is_written { limited(executor.batch(sql)).await } else { Ok(()) };
+/// Writes something, as it was.
+async fn write_unchanged(executor: &mut Executor<'_>) -> DbResult<()> {
+    if executor.is_postgres() {
+        let sql = "UPDATE installation SET created_at_ms = created_at_ms";
+        return executor.execute(sql, &[]).await.map(drop);
     }
-    if !executor.fetch_one(IS_WRITABLE, &[]).await?.is_true("is_writable")? {
-        return Err(DbError::lost("this server takes no writes, or waits for no standby"));
-    }
-    if is_written {
-        executor.execute("UPDATE installation SET created_at_ms = created_at_ms", &[]).await?;
-    }
-    Ok(())
+    // A row that does not change would not be written, so this changes a number in the file's header that is not used
+    // otherwise.
+    limited(executor.batch(format!("PRAGMA user_version = {}", fastrand::i32(1..)))).await
 }

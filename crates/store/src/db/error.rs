@@ -360,6 +360,12 @@ impl StoreError {
         }
     }
 
+    /// True when this server does not know what a statement asks for, or our role may not ask it.
+    pub(crate) fn is_unasked(&self) -> bool {
+        let code = if let Self::Query { source, .. } = self { source.code() } else { None };
+        code.is_some_and(|code| code.starts_with("42") || code.starts_with("0A"))
+    }
+
     /// True when a row holds what no version writes; its text says which row and which column.
     pub fn is_damaged_row(&self) -> bool {
         matches!(self, Self::Query { source, .. } if source.is_damage())

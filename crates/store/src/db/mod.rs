@@ -42,6 +42,7 @@ pub use migrations::{MigrationStep, ProgramMigrationError};
 pub use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
 pub(crate) use pool::PoolUsage;
+pub(crate) use postgres::IS_WRITABLE;
 pub use rules::{BrokenRule, broken_pragmas, broken_settings};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};

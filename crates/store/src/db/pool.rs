@@ -176,6 +176,33 @@ impl<S: Session> SessionPool<S> {
         Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place })
     }
 
+    /// Replaces each connection that no operation holds now. The new one is open before the old one is closed, so that
+    /// the last one of a database is never closed.
+    pub(crate) async fn renew_idle(&self) {
+        if self.0.health.replaced().is_some() {
+            return;
+        }
+        let idle_n = self.idle().len();
+        for _ in 0..idle_n {
+            let Ok(_place) = Arc::clone(&self.0.places).try_acquire_owned() else { return };
+            let Some(old) = self.oldest_idle() else { return };
+            let generation = self.0.health.generation.load(Ordering::Relaxed);
+            let Ok(session) = (self.0.connect)().await else {
+                // The next work on it finds what is wrong.
+                self.idle().insert(0, old);
+                return;
+            };
+            self.idle().push(OpenConnection { session, generation, opened: Instant::now() });
+            ignore_result(timeout(CLOSE_TIMEOUT, old.session.close())).await;
+        }
+    }
+
+    /// The one that was not used for longest: the one that was used last is at the end.
+    fn oldest_idle(&self) -> Option<OpenConnection<S>> {
+        let mut idle = self.idle();
+        (!idle.is_empty()).then(|| idle.remove(0))
+    }
+
     /// Takes a connection and opens a transaction in it. A connection that cannot even begin is closed, and another
     /// one tried: nothing has been asked yet, so nothing can happen twice.
     pub(crate) async fn begin(&self) -> DbResult<HeldSession<S>> {

@@ -98,6 +98,11 @@ impl Row {
         found.map(|(_, cell)| cell).ok_or_else(|| DbError::no_column(column))
     }
 
+    /// True when there is such a column.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.cell(column).is_ok()
+    }
+
     /// The value in a column as a key is written, for logs and pages; one that cannot be read is a question mark.
     pub(crate) fn key_text(&self, column: &str) -> String {
         match self.cell(column) {

@@ -8,13 +8,14 @@
 
 mod state;
 
-use self::state::{DatabaseIdentity, identity, restore_note};
+use self::state::{identity, restore_note};
 use crate::audit::{AuditEntry, append};
 use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::message::message_state;
 use hooklatch_core::types::{MessageState, UnixMs};
 
+pub(crate) use state::{DatabaseIdentity, IDENTITY, restore_identity, state_of};
 pub use state::{RestoreState, WitnessFinding, WitnessState};
 
 /// The newest events that are looked at, and most messages of a kind that are counted.

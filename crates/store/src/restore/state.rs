@@ -59,7 +59,7 @@ impl RestoreState {
 /// another timeline, and so does a server that is restored to a point in time; what is read in from a dump has another
 /// id, also where it took the place of the tables in the same database (`pg_restore --clean`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DatabaseIdentity {
+pub(crate) struct DatabaseIdentity {
     id: String,
     timeline: i64,
     /// True when its server has a recovery target.
@@ -82,19 +82,15 @@ impl Store {
         })
     }
 
-    /// Looks whether the server, the database or the tables were restored since this process started on them. Once they
-    /// were, no connection is given any more. SQLite looks with each commit (`db/sqlite/identity.rs`).
-    pub(crate) async fn restore_watch(&self) -> Result<(), StoreError> {
-        let found = identity_beside(&self.parts.backend, NOTED_BESIDE, |row, now| {
-            Ok((state_of(row, Some(&now))?, now))
-        });
-        let Some((state, now)) = found.await? else {
-            // The server may not say which one it is, which is no failure; a missing or damaged row of ours is one.
-            return match self.parts.backend {
-                Backend::Sqlite(_) => Ok(()),
-                Backend::Postgres(_) => alone!(self.reader.restore_state(None)).map(drop),
-            };
-        };
+    /// Takes in what a look found of the database: whether it was restored since this process started on it. Once it
+    /// was, no connection is given any more. SQLite looks with each commit (`db/sqlite/identity.rs`); a server may not
+    /// say which one it is, which is no failure.
+    pub(crate) fn restore_found(
+        &self,
+        state: RestoreState,
+        now: Option<&DatabaseIdentity>,
+    ) -> Result<(), StoreError> {
+        let Some(now) = now else { return Ok(()) };
         let had_target = *self.parts.had_target.get_or_init(|| now.has_target);
         let what = match state {
             RestoreState::Backup { .. } | RestoreState::Elsewhere => {
@@ -130,7 +126,7 @@ async fn restore_state(db: &mut Executor<'_>, now: Option<&DatabaseIdentity>) ->
 }
 
 /// What a row of the installation says beside this identity.
-fn state_of(row: &Row, now: Option<&DatabaseIdentity>) -> DbResult<RestoreState> {
+pub(crate) fn state_of(row: &Row, now: Option<&DatabaseIdentity>) -> DbResult<RestoreState> {
     if let Some(made_at_ms) = row.int_or_null("backup_at_ms")? {
         return Ok(RestoreState::Backup { made_at_ms });
     }
@@ -155,22 +151,13 @@ pub(crate) async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) 
 
 /// The identity that a server reports; `None` on SQLite, and where our role may not read it.
 pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
-    identity_beside(backend, "", |_, now| Ok(now)).await
-}
-
-/// What `read` makes of the identity, and of what is read `beside` it in the same statement.
-async fn identity_beside<T: Send + 'static>(
-    backend: &Backend,
-    beside: &'static str,
-    read: fn(&Row, DatabaseIdentity) -> DbResult<T>,
-) -> Result<Option<T>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }
     let identity = backend.alone("restore_identity", Purpose::Writer, move |mut executor| {
         Box::pin(async move {
-            let row = executor.fetch_one(format!("{IDENTITY}{beside}"), &[]).await?;
-            read(&row, restore_identity(&row)?)
+            let sql = format!("/* restore_identity */ SELECT {IDENTITY}");
+            restore_identity(&executor.fetch_one(sql, &[]).await?)
         })
     });
     match identity.await {
@@ -183,19 +170,16 @@ async fn identity_beside<T: Send + 'static>(
     }
 }
 
-/// What the installation's row says, beside the identity.
-const NOTED_BESIDE: &str =
-    ", i.backup_at_ms, i.database_id AS noted_id, i.timeline AS noted_timeline FROM installation i";
-
-const IDENTITY: &str = "/* restore_identity */ SELECT
-        CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) || '/'
+/// Columns that say who a PostgreSQL is, as far as our role may read them.
+pub(crate) const IDENTITY: &str = "CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) || '/'
             || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = current_database()) || '/'
             || CAST(CAST(to_regclass('installation') AS OID) AS TEXT) AS database_id,
         CAST(CAST('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS BIT(32)) AS BIGINT) AS timeline,
-        (SELECT COUNT(*) FROM pg_settings WHERE name IN ('recovery_target', 'recovery_target_time',
-            'recovery_target_xid', 'recovery_target_lsn', 'recovery_target_name') AND setting <> '') AS targets_n";
+        (SELECT COUNT(*) FROM unnest(ARRAY['recovery_target', 'recovery_target_time', 'recovery_target_xid',
+            'recovery_target_lsn', 'recovery_target_name']) AS t (name)
+         WHERE COALESCE(current_setting(t.name, true), '') <> '') AS targets_n";
 
-fn restore_identity(row: &Row) -> DbResult<DatabaseIdentity> {
+pub(crate) fn restore_identity(row: &Row) -> DbResult<DatabaseIdentity> {
     Ok(DatabaseIdentity {
         id: row.text("database_id")?,
         timeline: row.int("timeline")?,

@@ -1,11 +1,12 @@
 //! Authentication: by a token, or by a session that was opened with one (`sessions.rs`). Valid tokens are those of the
 //! configuration, and those made at run time, which the gate keeps in memory.
 //!
-//! No request waits for the database before it is authenticated. The tokens are read again every two seconds, at once
-//! when this node makes or revokes one, and when an unknown token is presented, once a second at most. So a token that
-//! is revoked on another node is refused here within that and the time of a read; while the database does not answer,
-//! within 30 s, after which no token made at run time is valid until it answers. Tokens of the configuration
-//! are valid whatever the database does.
+//! No request waits for the database before it is authenticated. The tokens are read again when one of the node's looks,
+//! each second or so, finds that some were made or revoked; at once when this node makes or revokes one; and when an
+//! unknown token is presented, once a second at most. So a token that is revoked on another node is refused here within
+//! two seconds and the time of a read. While the database does not answer, and on a node that sleeps
+//! (`database.idle`), within 30 s, after which no token made at run time is valid until it answers. Tokens of the
+//! configuration are valid whatever the database does.
 
 mod sessions;
 #[cfg(test)]
@@ -29,14 +30,14 @@ use hooklatch_core::current::Current;
 use hooklatch_core::logging::Sampler;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::types::{Clock, Name, Principal, TokenText};
-use hooklatch_store::{StoreError, TokenBook, TokenRow};
+use hooklatch_store::{Look, StoreError, TokenBook, TokenRow, UNASKED_MAX};
 
 /// Time for which the last read is valid.
 const VALID_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Pause between two reads of the tokens, and of the sessions in use.
+/// Pause between two reads of the sessions in use, and of the tokens where the node's looks say nothing of them.
 const READ_EVERY: Duration = Duration::from_secs(2);
 /// Pause between two notes of which tokens were used.
 const USED_EVERY: Duration = Duration::from_mins(1);
@@ -134,7 +135,7 @@ impl TokenGate {
             }
         }
         if let Some(principal) = found {
-            return Presented::Valid(principal);
+            return self.valid(principal);
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
         // The time of a look-up reveals how far a digest matches, but a client cannot choose the digest of its token.
@@ -164,7 +165,13 @@ impl TokenGate {
         if !used.contains(&row.token_id) {
             used.insert(row.token_id.clone());
         }
-        Presented::Valid(row.principal.clone())
+        self.valid(row.principal.clone())
+    }
+
+    /// An operator asks, so this node has work.
+    fn valid(&self, principal: Principal) -> Presented {
+        self.book.store().node().touch();
+        Presented::Valid(principal)
     }
 
     /// The digests of known tokens of this name, good or not.
@@ -203,6 +210,25 @@ impl TokenGate {
         Ok(())
     }
 
+    /// Reads the tokens, unless this look shows that they are as they were when they were `known`: the look's number
+    /// for them, and when they were read.
+    async fn keep(&self, look: Option<Look>, known: &mut Option<(i64, Instant)>) -> Result<(), StoreError> {
+        let is_known = |look: &Look| {
+            known.is_some_and(|(tokens, at)| tokens == look.tokens && at.elapsed() < UNASKED_MAX)
+        };
+        if let Some(look) = look.filter(is_known) {
+            let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+            loaded.read_at = loaded.read_at.map(|read_at| read_at.max(look.at));
+            return Ok(());
+        }
+        *known = None;
+        let began = Instant::now();
+        self.read().await?;
+        // What changed meanwhile, a later look shows.
+        *known = look.map(|look| (look.tokens, began));
+        Ok(())
+    }
+
     /// Notes which tokens were used since the last time.
     async fn note(&self) {
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
@@ -225,18 +251,26 @@ fn log_failure(error: &StoreError) {
 impl TokenGate {
     /// Keeps tokens and sessions known, and notes which tokens were used, until the stop.
     pub async fn run(&self, mut stop: Stop) {
-        let mut noted = Instant::now();
+        let mut looks = self.book.store().node().subscribe();
+        let (mut noted, mut sessions_read, mut known) = (Instant::now(), None, None);
         while !stop.is_set() {
-            if let Err(error) = self.read().await {
+            let look = looks.latest();
+            if let Err(error) = self.keep(look, &mut known).await {
                 log_failure(&error);
-            } else if let Err(error) = self.read_sessions().await {
-                log_failure(&error);
+            } else if sessions_read.is_none_or(|at: Instant| at.elapsed() >= READ_EVERY / 2) {
+                sessions_read = Some(Instant::now());
+                self.read_sessions().await.unwrap_or_else(|error| log_failure(&error));
             }
             if noted.elapsed() >= USED_EVERY {
                 noted = Instant::now();
                 self.note().await;
             }
-            stop.pause(READ_EVERY).await;
+            let (seen, every) =
+                (look.map(|look| look.at), if look.is_some() { Duration::ZERO } else { READ_EVERY });
+            tokio::select! {
+                () = looks.until(every, |look| Some(look.at).filter(|at| Some(*at) != seen)) => {}
+                () = stop.wait() => {}
+            }
         }
         self.note().await;
     }

@@ -238,7 +238,7 @@ impl TokenGate {
         for token in configured.iter().filter(|token| token.name == row.token_name) {
             let digest = token_digest(token.token.reveal());
             if is_it(&digest) {
-                return Presented::Valid(token.principal());
+                return self.valid(token.principal());
             }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {

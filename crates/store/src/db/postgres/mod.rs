@@ -30,8 +30,7 @@ use super::warnings::{listen, refused_with_warning};
 use hooklatch_core::database_url;
 use hooklatch_core::stop::ignore_result;
 
-pub(super) use session::IS_WRITABLE;
-pub(crate) use session::SessionReset;
+pub(crate) use session::{IS_WRITABLE, SessionReset};
 
 /// The connections to one server.
 #[derive(Clone)]

@@ -90,9 +90,9 @@ impl SessionReset {
     }
 }
 
-/// True when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer
+/// Column of a statement that is true when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer
 /// wait for a standby although they have to.
-pub(crate) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+pub(crate) const IS_WRITABLE: &str = "NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
          OR current_setting('synchronous_standby_names') <> '') AS is_writable";

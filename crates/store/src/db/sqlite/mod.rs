@@ -118,6 +118,15 @@ impl Sqlite {
         held.give_back_after(answer)
     }
 
+    /// Gives back the memory that idle connections keep for pages: what is read next is read from the file again. They
+    /// are replaced, because what `PRAGMA shrink_memory` frees lies between what a connection keeps, and half of it
+    /// stays with the process.
+    pub(crate) async fn give_back_pages(&self) {
+        for pool in [&self.writer, &self.reader, &self.operators, &self.checkpointer] {
+            pool.renew_idle().await;
+        }
+    }
+
     /// How much of its connections is taken, by what they are for.
     pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![self.writer.used("writer"), self.reader.used("reader"), self.operators.used("operators")]
@@ -226,7 +235,7 @@ pub(crate) async fn opened(folder: &tempfile::TempDir) -> Sqlite {
 
 /// Operations that change nothing that a restore could lose: that a node is there, and the witness itself. A file that
 /// was started and stopped without anything else is the one that it was.
-const QUIET: [&str; 3] = ["node_seen", "node_gone", "witness_step"];
+const QUIET: [&str; 4] = ["node_seen", "nodes_forget", "node_gone", "witness_step"];
 
 /// Changes of this process, with one notification for any number of them.
 #[derive(Default)]

@@ -39,6 +39,28 @@ async fn assert_writes(db: &Sqlite) {
 }
 
 #[tokio::test]
+async fn connections_are_replaced_to_give_back_memory_and_the_log_stays() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let db = with_table(&folder).await;
+    assert_eq!(rows_n(&db).await, 0);
+    let log = || std::fs::metadata(folder.path().join("x.db-wal")).unwrap().ino();
+    let temporary = async |sql: &str| {
+        let mut held = db.writer.take().await.unwrap();
+        let answer = held.executor().unwrap().batch(sql).await;
+        held.give_back_after(answer)
+    };
+    temporary("CREATE TEMP TABLE mine (n)").await.unwrap();
+    let before = log();
+    for n in 1..=3 {
+        db.give_back_pages().await;
+        assert!(temporary("DELETE FROM mine").await.is_err(), "it is another connection");
+        assert_writes(&db).await;
+        assert_eq!((rows_n(&db).await, log()), (n, before), "the last connection was closed");
+    }
+}
+
+#[tokio::test]
 async fn what_goes_in_comes_out() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
