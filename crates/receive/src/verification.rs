@@ -79,8 +79,9 @@ pub(crate) async fn verified(
         return Ok(entry.provider.try_verify(request)?);
     }
     let entry = Arc::clone(entry);
-    let verified = heavy.run(bytes_n, move || entry.provider.try_verify(request)).await;
-    Ok(verified.ok_or_else(interrupted)??)
+    // Apart, as below: the memory of every request would have room for it.
+    let verifying = Box::pin(heavy.run(bytes_n, move || entry.provider.try_verify(request)));
+    Ok(verifying.await.ok_or_else(interrupted)??)
 }
 
 /// Verifies a request with fetched keys, and records those that verified it.
@@ -112,10 +113,10 @@ pub(crate) async fn read(
         return Ok((verified, events));
     }
     let entry = Arc::clone(entry);
-    let reading = heavy.run(bytes_n, move || {
+    let reading = Box::pin(heavy.run(bytes_n, move || {
         let events = entry.provider.read_at_most(&verified, events_n_max);
         (verified, events)
-    });
+    }));
     reading.await.ok_or_else(interrupted)
 }
 
@@ -130,8 +131,8 @@ pub(crate) async fn answer<'a>(
         return entry.provider.answer(verified);
     }
     let (entry, verified) = (Arc::clone(entry), verified.clone());
-    let made = heavy.run_blocking(move || entry.provider.answer(&verified).map(Cow::into_owned)).await;
-    made.flatten().map(Cow::Owned)
+    let made = heavy.run_blocking(move || entry.provider.answer(&verified).map(Cow::into_owned));
+    Box::pin(made).await.flatten().map(Cow::Owned)
 }
 
 /// Verifies a request with keys that are fetched, and confirms what it wants to have confirmed.

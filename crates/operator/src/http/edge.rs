@@ -212,7 +212,7 @@ impl Edge {
         parts.extensions.insert(origin);
         parts.extensions.insert(self.connection.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
-        let routed = routes.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let routed = Box::pin(routes.router.clone().oneshot(Request::from_parts(parts, body))).await;
         routed.unwrap_or_else(|never| match never {})
     }
 }

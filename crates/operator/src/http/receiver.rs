@@ -110,25 +110,27 @@ impl ReceiverState {
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
     }
 
-    /// Gives the request back, or the answer to one of the doctor.
-    async fn no_probe<B>(
+    /// The key of the doctor whose request it is.
+    fn probed<B>(&self, request: &http::Request<B>) -> Option<AnswerKey> {
+        probed(&self.probes, &self.clock, request.headers(), request.uri())
+    }
+
+    /// The answer to a request of the doctor.
+    async fn probe<B>(
         &self,
+        key: &AnswerKey,
         request: http::Request<B>,
         connection: Option<&ConnectionContext>,
-    ) -> Result<http::Request<B>, Box<Response>>
+    ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let Some(key) = probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
-            return Ok(request);
-        };
         let (parts, body) = request.into_parts();
         let rules = BodyRules { bytes_max: self.body_bytes_max, peer: None, is_rejected: &|| false };
-        let answer = match read_body(self, rules, &parts.headers, body, connection).await {
-            Ok((body, _held)) => probe_response(&key, &parts, &body),
+        match read_body(self, rules, &parts.headers, body, connection).await {
+            Ok((body, _held)) => probe_response(key, &parts, &body),
             Err(problem) => problem.into_response(),
-        };
-        Err(Box::new(answer))
+        }
     }
 
     /// The request as kinds see it, with the URL that the sender called.
@@ -153,10 +155,10 @@ impl ReceiverState {
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let request = match self.no_probe(request, from.connection).await {
-            Ok(request) => request,
-            Err(answer) => return *answer,
-        };
+        // Apart, like all that is rare: the memory of every request would have room for it.
+        if let Some(key) = self.probed(&request) {
+            return Box::pin(self.probe(&key, request, from.connection)).await;
+        }
         let arrival = Arrival::now(from.peer.map(|peer| peer.0));
         let (mut parts, body) = request.into_parts();
         if !entry.is_allowed(arrival.address) {
@@ -266,13 +268,11 @@ pub fn router(state: Arc<ReceiverState>) -> Router {
 async fn not_found(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
     let connection = request.extensions().get::<ConnectionContext>().cloned();
     let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
-    match state.no_probe(request, connection.as_ref()).await {
-        Ok(request) => {
-            let (parts, _) = request.into_parts();
-            state.refused(None, head(&parts), arrival, Problem::NO_SUCH_PROVIDER)
-        }
-        Err(answer) => *answer,
+    if let Some(key) = state.probed(&request) {
+        return state.probe(&key, request, connection.as_ref()).await;
     }
+    let (parts, _) = request.into_parts();
+    state.refused(None, head(&parts), arrival, Problem::NO_SUCH_PROVIDER)
 }
 
 async fn webhook(
@@ -349,7 +349,8 @@ where
         // A sender that is still writing when the connection closes may never see the answer. One that waits for a word
         // before it sends the body need not send it.
         if !headers.contains_key(header::EXPECT) {
-            stop::ignore_result(tokio::time::timeout(state.body_timeout, drain(body))).await;
+            let drained = Box::pin(tokio::time::timeout(state.body_timeout, drain(body)));
+            stop::ignore_result(drained).await;
         }
         return Err(Problem::TOO_LARGE);
     }
