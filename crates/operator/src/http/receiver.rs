@@ -350,7 +350,7 @@ where
         // before it sends the body need not send it.
         if !headers.contains_key(header::EXPECT) {
             let drained = Box::pin(tokio::time::timeout(state.body_timeout, drain(body)));
-            stop::ignore_result(drained.await);
+            stop::ignore_result(drained).await;
         }
         return Err(Problem::TOO_LARGE);
     }
