@@ -310,11 +310,11 @@ mod tests {
             slot: post.take().occupied_by(&leased(id), None),
         };
         assert!(post.is_hungry(), "nobody has looked yet");
-        (0..250).for_each(|id| drop(post.add(work(id))));
+        assert!((0..250).all(|id| post.add(work(id))));
         assert!(!post.is_hungry(), "a quarter of its slots wait for their turn");
         post.next();
         assert!(post.is_hungry());
-        drop(post.add(work(0)));
+        assert!(post.add(work(0)));
         post.is_drained.store(true, Ordering::Relaxed);
         assert!(post.is_hungry(), "newer ones may come");
         post.may_have_more.store(false, Ordering::Relaxed);
