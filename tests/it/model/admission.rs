@@ -117,11 +117,11 @@ impl Model for Committers {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        for n in 0..3 {
+        for (n, batch) in BATCHES.iter().enumerate() {
             match &world.committers[n] {
                 At::Idle if world.sent_n[n] < SENDS_N => steps.push(Step::Begin(n)),
                 At::Idle => {}
-                At::Inserting { done_n, .. } if *done_n == BATCHES[n].len() => steps.push(Step::Commit(n)),
+                At::Inserting { done_n, .. } if *done_n == batch.len() => steps.push(Step::Commit(n)),
                 At::Inserting { .. } if self.waits_for(world, n).is_some() => steps.push(Step::GiveUp(n)),
                 At::Inserting { .. } => steps.push(Step::Insert(n)),
                 At::Committed { .. } => steps.extend([Step::Answer(n), Step::LoseAnswer(n)]),
