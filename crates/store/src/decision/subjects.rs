@@ -170,10 +170,10 @@ async fn finish(
     db.execute(sql, &ids_and_now).await?;
     let sql = "/* message_decide */ INSERT INTO outbox_finished
                    (message_id, created_at_ms, first_sent_at_ms, finished_at_ms, attempts_n, generation, http_status, shard,
-                    state, destination, effect_name, node, lane, last_result, last_error)
+                    state, destination, effect_name, node, lane, last_result, last_error, sent_under)
                SELECT message_id, created_at_ms, first_sent_at_ms, $2, attempts_n, generation, last_http_status, shard, $3,
                       destination, effect_name, node, lane,
-                      CASE WHEN state = 'leased' THEN 'unknown' ELSE last_result END, last_error
+                      CASE WHEN state = 'leased' THEN 'unknown' ELSE last_result END, last_error, sent_under
                FROM outbox_queue WHERE message_id = ANY($1)";
     db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into(), state.as_str().into()]).await?;
     let sql = "/* message_decide */ DELETE FROM outbox_queue WHERE message_id = ANY($1)";
