@@ -179,7 +179,7 @@ pub struct ContentView {
     pub headers: BTreeMap<String, Vec<String>>,
     /// The body as text; what is no UTF-8 is replaced. At most 64 KiB.
     pub body: String,
-    /// Length of the whole body. Bytes.
+    /// Length of the whole body, also where it does not open. Bytes.
     pub body_bytes_n: u64,
     /// True when bytes of the body are no UTF-8: `body` has U+FFFD in their places.
     #[serde(default)]
@@ -211,7 +211,7 @@ pub struct LedgerEntry {
 pub enum LedgerWhat {
     /// The first copy was received and verified.
     Received {
-        /// Length of its body as it is stored; `null` when the bytes are no longer kept.
+        /// Length of its body, also of one that is stored encrypted; `null` when the bytes are no longer kept.
         body_bytes_n: Option<u64>,
         /// Place of the secret that matched in today's configuration, 1 for the newest; `null` where no secret was
         /// used, it is configured no longer, or the bytes are no longer kept.

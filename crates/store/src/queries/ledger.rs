@@ -195,7 +195,7 @@ fn entry(at_ms: UnixMs, what: LedgerWhat) -> LedgerEntry {
 fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
     let event = &facts.event;
     let received = LedgerWhat::Received {
-        body_bytes_n: facts.payload.as_ref().and_then(|payload| payload.body_bytes_n),
+        body_bytes_n: facts.payload.as_ref().map(|payload| payload.body_bytes_n),
         secret_position: None,
         secret_fingerprint: facts.payload.as_ref().and_then(|payload| payload.secret.clone()),
     };
@@ -236,7 +236,7 @@ fn content_view(content: &KeptContent) -> ContentView {
         headers: headers_of(&content.headers),
         body: shown.into_owned(),
         is_lossy,
-        body_bytes_n: content.body.len() as u64,
+        body_bytes_n: content.body_bytes_n,
         is_encrypted: content.key_id.is_some(),
         unopened: content.unopened.clone(),
         redacted_n: content.redacted_n,
@@ -276,8 +276,8 @@ struct LedgerFacts {
 }
 
 struct PayloadFacts {
-    /// `None` when it is sealed.
-    body_bytes_n: Option<u64>,
+    /// Length of the body, also of one that is sealed.
+    body_bytes_n: u64,
     /// Fingerprint of the secret that matched.
     secret: Option<String>,
     /// True when it is kept as received, so that handlers can be run on it.
@@ -408,7 +408,7 @@ async fn payload_of(db: &mut Executor<'_>, event_seq: i64) -> DbResult<Option<Pa
     let Some(row) = db.fetch_optional(payload_sql(), &[event_seq.into()]).await? else { return Ok(None) };
     let is_sealed = row.text_or_null("key_id")?.is_some();
     Ok(Some(PayloadFacts {
-        body_bytes_n: Some(row.int("bytes_n")?.unsigned_abs()).filter(|_| !is_sealed),
+        body_bytes_n: KeyRing::clear_bytes_n(is_sealed, row.int("bytes_n")?.unsigned_abs()),
         secret: row.int_or_null("secret")?.map(|number| format!("{number:016x}")),
         is_whole: row.int("is_whole")? == 1,
     }))
@@ -473,6 +473,7 @@ mod tests {
             redacted_n: None,
         };
         let long = content_view(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}"));
+            body_bytes_n: body.len() as u64,
         assert_eq!((long.body.len(), long.body_bytes_n), (SHOWN_BYTES_MAX, SHOWN_BYTES_MAX as u64 + 1));
         let wide = content_view(&content("ä".repeat(SHOWN_BYTES_MAX).into_bytes()[1..].to_vec(), "{}"));
         assert!(wide.is_lossy);
