@@ -506,6 +506,9 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!(row.state, EventState::Handled, "nothing waits for what cannot happen");
+    // Also of one that was run again before, about which one otherwise decides with its version alone.
+    database.run("UPDATE processed_webhook_events SET generation = 1").await.unwrap();
+    assert_eq!(decided(EventAct::Rerun, "k5").await, "body_gone");
     let absent = on_event("evt_2", EventAct::Rerun);
     assert_eq!(decide(&ops(&store), &absent, &decision("k4")).await, "not_found");
 }

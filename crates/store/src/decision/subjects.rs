@@ -197,6 +197,9 @@ pub(crate) async fn event_decide(
     if !act.is_for(found.state) {
         return Ok(Err(Refusal::NotAllowed { state: found.state.as_str() }));
     }
+    if matches!(act, EventAct::Rerun | EventAct::Dispatch) && !found.has_body {
+        return Ok(Err(Refusal::BodyGone));
+    }
     if act.makes_calls() && deciding.operation_id.is_none() {
         // Of many who decide at once one does. The others have seen it as it was before.
         if deciding.if_match == IfMatch::Missing && was_decided(&found, &row)? {
@@ -212,7 +215,6 @@ pub(crate) async fn event_decide(
     let error = if act == EventAct::Rerun { ", error = NULL" } else { "" };
     let sql = match act {
         EventAct::Erase | EventAct::EraseAndDiscard => return erase(db, key, found, act, deciding).await,
-        EventAct::Rerun | EventAct::Dispatch if !found.has_body => return Ok(Err(Refusal::BodyGone)),
         // Under the next generation: above those of the event, and above all that were given before a restore. Of one
         // that is dispatched the attempts begin now, which its generation says.
         EventAct::Rerun | EventAct::Dispatch => format!(

@@ -17,6 +17,7 @@ use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, rep
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
+use crate::decision::Refusal;
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{
@@ -69,7 +70,12 @@ impl OperatorQueries {
     pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, OperatorError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
-        self.content(key, Vec::new(), now_ms).await?.ok_or(OperatorError::NotFound)
+        if let Some(content) = self.content(key, Vec::new(), now_ms).await? {
+            return Ok(content);
+        }
+        // An event outlives its bytes.
+        let is_event = self.store.event_get(key).await?.is_some();
+        Err(if is_event { Refusal::BodyGone.into() } else { OperatorError::NotFound })
     }
 
     /// Rows of the audit log about the kept answers that a ledger shows: one for each message.
@@ -467,13 +473,13 @@ mod tests {
     fn a_long_body_is_shown_in_part_and_counted_whole() {
         let content = |body: Vec<u8>, headers: &str| KeptContent {
             headers: headers.to_owned(),
+            body_bytes_n: body.len() as u64,
             body,
             key_id: None,
             unopened: None,
             redacted_n: None,
         };
         let long = content_view(&content(vec![b'x'; SHOWN_BYTES_MAX + 1], "{}"));
-            body_bytes_n: body.len() as u64,
         assert_eq!((long.body.len(), long.body_bytes_n), (SHOWN_BYTES_MAX, SHOWN_BYTES_MAX as u64 + 1));
         let wide = content_view(&content("ä".repeat(SHOWN_BYTES_MAX).into_bytes()[1..].to_vec(), "{}"));
         assert!(wide.is_lossy);
