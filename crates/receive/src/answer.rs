@@ -246,6 +246,8 @@ struct ReceiptView<'a> {
     effects: Vec<EffectView<'a>>,
     /// True when there are more effects, or more attempts, than are shown.
     has_more: bool,
+    /// False when effects may be missing here because they are no longer kept: whether they were delivered is not known.
+    effects_known: bool,
 }
 
 /// One effect of a command.
@@ -289,6 +291,7 @@ pub(crate) fn render_receipt(receipt: &EventReceipt, kept_ms: i64) -> SenderAnsw
         effects: effects.collect(),
         has_more: receipt.has_more,
     };
+        effects_known: receipt.effects_known,
     SenderAnswer::new(200, json(&view), JSON)
 }
 
