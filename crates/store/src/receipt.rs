@@ -77,7 +77,7 @@ async fn event_receipt(
     let has_more = messages.len() > MESSAGES_N_MAX as usize || rows.len() > ATTEMPTS_N_MAX as usize;
     let attempts = rows.iter().take(ATTEMPTS_N_MAX as usize).map(attempt);
     let attempts = attempts.collect::<DbResult<_>>()?;
-    let messages = messages.into_iter().take(MESSAGES_N_MAX as usize).collect();
+    let messages: Vec<MessageRow> = messages.into_iter().take(MESSAGES_N_MAX as usize).collect();
     let effects_known = are_known(db, &event, &messages).await?;
     Ok(Some(EventReceipt { event, messages, attempts, has_more, effects_known }))
 }
