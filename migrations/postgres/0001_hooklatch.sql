@@ -316,7 +316,9 @@ CREATE TABLE outbox_finished (
     node             TEXT COLLATE "C",
     lane             TEXT COLLATE "C",
     last_result      TEXT COLLATE "C",
-    last_error       TEXT COLLATE "C"
+    last_error       TEXT COLLATE "C",
+    -- As in the queue, of those that an operator finished: calls that may have taken effect. NULL: none.
+    sent_under       TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- Attempts with more facts than the message's row: those that did not end done, later ones, and those with
@@ -592,7 +594,7 @@ FROM (SELECT message_id, generation, effect_name, destination, lane, state, atte
       UNION ALL
       SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node,
              finished_at_ms AS visible_at_ms, created_at_ms, first_sent_at_ms, CAST(NULL AS BIGINT), finished_at_ms,
-             last_result, http_status, last_error, CAST(NULL AS TEXT)
+             last_result, http_status, last_error, sent_under
       FROM outbox_finished) m
 JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;
 

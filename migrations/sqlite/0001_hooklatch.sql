@@ -305,7 +305,9 @@ CREATE TABLE outbox_finished (
     node             TEXT,
     lane             TEXT,
     last_result      TEXT,
-    last_error       TEXT
+    last_error       TEXT,
+    -- As in the queue, of those that an operator finished: calls that may have taken effect. NULL: none.
+    sent_under       TEXT
 ) STRICT;
 
 -- Attempts with more facts than the message's row: those that did not end done, later ones, and those with
@@ -577,6 +579,6 @@ FROM (SELECT message_id, generation, effect_name, destination, lane, state, atte
       UNION ALL
       SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node,
              finished_at_ms AS visible_at_ms, created_at_ms, first_sent_at_ms, CAST(NULL AS INTEGER), finished_at_ms,
-             last_result, http_status, last_error, CAST(NULL AS TEXT)
+             last_result, http_status, last_error, sent_under
       FROM outbox_finished) m
 JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;

@@ -70,20 +70,47 @@ async fn refuse_without_unique(store: &Store) -> anyhow::Result<()> {
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
 /// have forgotten what it would send again, and knows what it would count under other names.
 async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
-    let state = store.restore_state().await.context("could not tell whether it is the same database")?;
-    let what = match state {
-        RestoreState::Same => None,
-        RestoreState::TookOver => {
-            if is_replicated {
-                info!("another server of the database took over; commits waited for it");
-            } else {
-                warn!(
-                    "another server of the database took over since the last start, and no commit waited for it: what was \
-                     confirmed last may be missing. `hooklatch restore-check` says which senders to ask"
-                );
-            }
-            None
+    let state = restore_state(store).await?;
+    if state == RestoreState::TookOver {
+        if is_replicated {
+            info!("another server of the database took over; commits waited for it");
+        } else {
+            warn!(
+                "another server of the database took over since the last start, and no commit waited for it: what was \
+                 confirmed last may be missing. `hooklatch restore-check` says which senders to ask"
+            );
         }
+    }
+    if let Some(what) = restored_in_words(state) {
+        anyhow::bail!(
+            "this database {what}: events that were acknowledged since are not in it, and what was sent since would be \
+             sent again. Run no server on it, and ask `hooklatch restore-check`; docs/backup.md says what to do"
+        );
+    }
+    store.restore_note().await.context("could not note which database it is")
+}
+
+/// Refuses a command that would change what a restored database still needs to be taken over, as a start refuses it.
+/// Unlike a start it notes nothing.
+pub(crate) async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
+    if let Some(what) = restored_in_words(restore_state(store).await?) {
+        anyhow::bail!(
+            "nothing was changed: this database {what}, and no operator has taken it over. What is deleted or written before \
+             is missing when it is compared with what senders and destinations know. Ask `hooklatch restore-check` first; \
+             docs/backup.md says what to do"
+        );
+    }
+    Ok(())
+}
+
+async fn restore_state(store: &Store) -> anyhow::Result<RestoreState> {
+    store.restore_state().await.context("could not tell whether it is the same database")
+}
+
+/// What happened to a database that was restored and not taken over; `None` where that is not so.
+fn restored_in_words(state: RestoreState) -> Option<String> {
+    match state {
+        RestoreState::Same | RestoreState::TookOver => None,
         RestoreState::Backup { made_at_ms } => {
             let at = rfc3339(made_at_ms).unwrap_or_else(|| made_at_ms.to_string());
             Some(format!("is a backup that was made at {at}"))
@@ -99,14 +126,7 @@ async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Resul
                 .to_owned(),
         ),
         RestoreState::PointInTime => Some("was restored to an earlier point in time".to_owned()),
-    };
-    if let Some(what) = what {
-        anyhow::bail!(
-            "this database {what}: events that were acknowledged since are not in it, and what was sent since would be \
-             sent again. Run no server on it, and ask `hooklatch restore-check`; docs/backup.md says what to do"
-        );
     }
-    store.restore_note().await.context("could not note which database it is")
 }
 
 /// Has the witness file record the progress of the database from now on. Refuses an empty database in the place of

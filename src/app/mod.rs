@@ -20,7 +20,7 @@ mod running;
 mod start;
 mod trial;
 
-pub(crate) use database::{migrate, refuse_empty_elsewhere};
+pub(crate) use database::{migrate, refuse_empty_elsewhere, refuse_restored};
 pub use running::{Background, Running};
 pub use trial::Trial;
 

@@ -18,7 +18,7 @@ use super::events::EventFilterArgs;
 use super::output::{Screen, Shown, fields, with_times};
 use super::remote::{ReachArgs, Remote};
 use super::shared::{COPY, Ending, Usage, block_on, complain, opened_alone, say};
-use crate::app::App;
+use crate::app::{App, refuse_restored};
 use hooklatch_contract::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfOrder,
     WhatIfView,
@@ -60,10 +60,14 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
     let round = block_on(async {
         let instead = "Or do nothing: a running server prunes by itself, every `retention.every_ms`.";
         let opened = opened_alone(&config.database, &config.encryption, instead).await?;
+        if !args.dry_run {
+            refuse_restored(&opened.store).await?;
+        }
         let (_stopper, mut stop) = Stop::channel();
         let (mut rows_n, mut printed_n) = (0, 0);
         let clock = Clock::system();
-        let mut pruner = Pruner::new(opened.store.clone(), clock, Current::new(config.clone()), args.dry_run);
+        let mut pruner =
+            Pruner::new(opened.store.clone(), clock, Current::new(config.clone()), args.dry_run).from_below();
         if args.yes {
             pruner = pruner.by_a_right_clock();
         }
@@ -210,6 +214,9 @@ pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
         };
         let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         let store = opened.store;
+        if args.command.is_some() {
+            refuse_restored(&store).await?;
+        }
         let done = match &args.command {
             None => list(&store, args.json).await,
             Some(KeysCommand::Reseal { clear: true }) if store.ring().refuses_clear() => {

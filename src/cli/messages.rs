@@ -143,6 +143,7 @@ fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&str>) -> Stri
     if !view.attempts.is_empty() {
         parts.push(rows(screen, &view.attempts, true));
     }
+    parts.extend(view.no_attempts().map(str::to_owned));
     parts.extend(view.damaged.iter().map(|row| Shown::text(row.sentence()).as_str().to_owned()));
     if !view.decisions.is_empty() {
         parts.push(rows(screen, &view.decisions, true));

@@ -138,6 +138,15 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
             "{text}"
         );
     }
+    // Its attempts are pruned long before it. It was sent all the same.
+    database.run("DELETE FROM outbox_attempts").await.unwrap();
+    let (_, page, output) = looked_at(&server, &id).await;
+    for text in [&page, &output] {
+        assert!(
+            text.contains("Its attempts are no longer kept.") && !text.contains("not sent yet"),
+            "{text}"
+        );
+    }
     assert_eq!(stub.requests_n(), 1);
 }
 

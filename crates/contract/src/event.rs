@@ -179,7 +179,7 @@ pub struct ContentView {
     pub headers: BTreeMap<String, Vec<String>>,
     /// The body as text; what is no UTF-8 is replaced. At most 64 KiB.
     pub body: String,
-    /// Length of the whole body. Bytes.
+    /// Length of the whole body, also where it does not open. Bytes.
     pub body_bytes_n: u64,
     /// True when bytes of the body are no UTF-8: `body` has U+FFFD in their places.
     #[serde(default)]
@@ -211,7 +211,7 @@ pub struct LedgerEntry {
 pub enum LedgerWhat {
     /// The first copy was received and verified.
     Received {
-        /// Length of its body as it is stored; `null` when the bytes are no longer kept.
+        /// Length of its body, also of one that is stored encrypted; `null` when the bytes are no longer kept.
         body_bytes_n: Option<u64>,
         /// Place of the secret that matched in today's configuration, 1 for the newest; `null` where no secret was
         /// used, it is configured no longer, or the bytes are no longer kept.
@@ -355,8 +355,8 @@ pub struct MessageView {
     /// Reason why the last attempt did not end done.
     pub last_error: Option<String>,
     /// The `unknown` of its destination when a call was made that may have taken effect, the strictest of them;
-    /// `restored`: a call may have been made in a time that a restore took away. `null`: there was no such call, or it is
-    /// finished.
+    /// `restored`: a call may have been made in a time that a restore took away. `null`: there was no such call, or its
+    /// destination confirmed it.
     #[serde(default)]
     pub sent_under: Option<SentUnder>,
     /// What happened, and what each possible act risks.
@@ -405,6 +405,12 @@ pub struct MessageDetail {
 }
 
 impl MessageDetail {
+    /// The sentence that stands where its attempts would; `None` where some are shown, or named as damaged.
+    pub fn no_attempts(&self) -> Option<&'static str> {
+        let is_empty = self.attempts.is_empty() && self.damaged.is_empty();
+        is_empty.then(|| MessageFacts::of(&self.message, 0).no_attempts())
+    }
+
     /// Time until which its destination recognises its key; `None` where a key protects from nothing, also because a
     /// call was made when the destination did not honour keys.
     pub fn key_known_until_ms(&self) -> Option<i64> {

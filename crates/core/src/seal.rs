@@ -293,6 +293,11 @@ impl KeyRing {
         self.keys.as_deref().unwrap_or_default()
     }
 
+    /// Length of what is stored in `stored_n` bytes, once it is opened: known without the key.
+    pub fn clear_bytes_n(is_sealed: bool, stored_n: u64) -> u64 {
+        if is_sealed { stored_n.saturating_sub(SEALED_MORE_BYTES as u64) } else { stored_n }
+    }
+
     /// The bytes to store at `place`: sealed, or as they are when encryption is off.
     pub fn seal<'a>(&self, place: &SealedPlace<'_>, clear: &'a [u8]) -> Result<Cow<'a, [u8]>, SealError> {
         let Some(key) = self.keys().first() else { return Ok(Cow::Borrowed(clear)) };

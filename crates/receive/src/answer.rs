@@ -150,7 +150,9 @@ fn wrong(event: &IncomingEvent, line_n: Option<usize>) -> Option<SenderAnswer> {
         return Some(of_key(mistake, line_n));
     }
     let is_typed = event.event_type != TYPE_UNKNOWN;
-    (!is_typed).then(|| problem(400, "type_missing", &at_line("a command needs a `type`, a text", line_n)))
+    (!is_typed).then(|| {
+        problem(400, "type_missing", &at_line("a command needs one `type`, a text of 1 to 255 bytes", line_n))
+    })
 }
 
 fn of_key(mistake: KeyMistake, line_n: Option<usize>) -> SenderAnswer {
@@ -244,6 +246,8 @@ struct ReceiptView<'a> {
     /// True while something of it is under way, or waits for a time or a person.
     is_open: bool,
     effects: Vec<EffectView<'a>>,
+    /// False when effects may be missing here because they are no longer kept: whether they were delivered is not known.
+    effects_known: bool,
     /// True when there are more effects, or more attempts, than are shown.
     has_more: bool,
 }
@@ -287,6 +291,7 @@ pub(crate) fn render_receipt(receipt: &EventReceipt, kept_ms: i64) -> SenderAnsw
         known_until_ms: event.received_at_ms.saturating_add(kept_ms),
         is_open: is_event_open || receipt.messages.iter().any(|message| !is_done(message.state)),
         effects: effects.collect(),
+        effects_known: receipt.effects_known,
         has_more: receipt.has_more,
     };
     SenderAnswer::new(200, json(&view), JSON)

@@ -222,6 +222,8 @@ pub struct Pruner {
     doubted_since: Option<Instant>,
     /// True when a person says that the clock is right.
     is_clock_right: bool,
+    /// True when ids are walked from the low end, wherever the last walk ended.
+    is_from_below: bool,
 }
 
 /// End of a walk.
@@ -260,6 +262,7 @@ impl Pruner {
             pace: PrunePace::default(),
             doubted_since: None,
             is_clock_right: is_dry,
+            is_from_below: is_dry,
         }
     }
 
@@ -275,6 +278,12 @@ impl Pruner {
     /// Prunes by a clock that an operator has confirmed, however far it is beyond the last round.
     pub fn by_a_right_clock(self) -> Self {
         Self { is_clock_right: true, ..self }
+    }
+
+    /// Walks ids from the low end, as a dry round does: for one round that an operator orders, which then deletes what the
+    /// dry one counts.
+    pub fn from_below(self) -> Self {
+        Self { is_from_below: true, ..self }
     }
 
     /// How far the clock is beyond the last round, if that is too far to be believed yet.
@@ -406,7 +415,7 @@ impl Pruner {
         let mut walked = Walked::To(0);
         for cut_ms in all {
             let days = u32::try_from((now_ms - cut_ms) / DAY_MS).unwrap_or(u32::MAX);
-            let mark = if self.is_dry { None } else { self.store.prune_mark(days).await? };
+            let mark = if self.is_from_below { None } else { self.store.prune_mark(days).await? };
             let mark = mark.filter(|(_, begun_at_ms)| now_ms.saturating_sub(*begun_at_ms) < FROM_BELOW_MS);
             let (event_seq, begun_at_ms) = mark.unwrap_or((0, now_ms));
             walked = self.walk(PruneWalk::of_ids(cut_ms), PrunePlace::after(event_seq), run).await?;

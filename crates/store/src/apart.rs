@@ -29,6 +29,8 @@ pub struct KeptContent {
     pub headers: String,
     /// Bytes of its body as received, except for the values that were not to be stored.
     pub body: Vec<u8>,
+    /// Length of that body, also where it does not open.
+    pub body_bytes_n: u64,
     /// Id of the key that it is sealed with; `None`: it is stored in the clear.
     pub key_id: Option<String>,
     /// Reason why headers and body are empty here although they are kept: they do not open.
@@ -42,11 +44,12 @@ impl KeptContent {
     fn of(stored: StoredPayload, event: &EventKey, ring: &KeyRing) -> Self {
         let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
         let key_id = stored.key_id.clone();
+        let body_bytes_n = KeyRing::clear_bytes_n(key_id.is_some(), stored.body_bytes_n());
         let (headers, body, unopened) = match stored.shown(event, ring) {
             Ok((headers, body)) => (headers, body, None),
             Err(error) => ("{}".to_owned(), Vec::new(), Some(error.to_string())),
         };
-        Self { headers, body, key_id, unopened, redacted_n }
+        Self { headers, body, body_bytes_n, key_id, unopened, redacted_n }
     }
 }
 

@@ -8,7 +8,7 @@ use super::event::{EventRow, event_get};
 use super::handle::Store;
 use super::message::MessageRow;
 use super::queries::attempt_result;
-use hooklatch_core::types::{AttemptResult, EventKey, MessageId, UnixMs};
+use hooklatch_core::types::{AttemptResult, EventKey, EventState, MessageId, MessageState, UnixMs};
 
 /// Most messages that are listed of an event.
 const MESSAGES_N_MAX: u32 = 100;
@@ -26,6 +26,8 @@ pub struct EventReceipt {
     pub attempts: Vec<ReceiptAttempt>,
     /// True when not all of it is here.
     pub has_more: bool,
+    /// False when messages of it may have been pruned: it may have had more effects than are listed.
+    pub effects_known: bool,
 }
 
 /// One attempt, without what a destination said.
@@ -75,8 +77,23 @@ async fn event_receipt(
     let has_more = messages.len() > MESSAGES_N_MAX as usize || rows.len() > ATTEMPTS_N_MAX as usize;
     let attempts = rows.iter().take(ATTEMPTS_N_MAX as usize).map(attempt);
     let attempts = attempts.collect::<DbResult<_>>()?;
-    let messages = messages.into_iter().take(MESSAGES_N_MAX as usize).collect();
-    Ok(Some(EventReceipt { event, messages, attempts, has_more }))
+    let messages: Vec<MessageRow> = messages.into_iter().take(MESSAGES_N_MAX as usize).collect();
+    let effects_known = are_known(db, &event, &messages).await?;
+    Ok(Some(EventReceipt { event, messages, attempts, has_more, effects_known }))
+}
+
+/// True when all messages that the event ever had are these. Read after them: what is pruned in between is then known to
+/// be missing.
+async fn are_known(db: &mut Executor<'_>, event: &EventRow, messages: &[MessageRow]) -> DbResult<bool> {
+    let sql = "/* event_receipt */ SELECT l.messages_pruned_seq, e.generation
+        FROM retention_lease l CROSS JOIN processed_webhook_events e WHERE l.one = 1 AND e.event_seq = $1";
+    let Some(row) = db.fetch_optional(sql, &[event.event_seq.into()]).await? else { return Ok(false) };
+    // Nothing of an event goes while a message of it is open; and one that no handler took has had none.
+    let is_any_open =
+        messages.iter().any(|one| !matches!(one.state, MessageState::Done | MessageState::Discarded));
+    let is_handled = event.state == EventState::Handled || row.int("generation")? > 0;
+    let had_none = messages.is_empty() && !is_handled;
+    Ok(event.event_seq > row.int("messages_pruned_seq")? || is_any_open || had_none)
 }
 
 fn attempt(row: &Row) -> DbResult<ReceiptAttempt> {

@@ -77,4 +77,13 @@ async fn a_caller_reads_the_results_of_its_own_commands_alone(database: &Databas
         "body_missing"
     );
     assert_eq!(client().post(server.url(&location)).bearer_auth(TOKEN).send().await.unwrap().status(), 405);
+
+    // Its effects are pruned before the command. That they are not listed does not say that there were none.
+    assert_eq!(receipt["effects_known"], true);
+    let pruned = "DELETE FROM outbox_attempts; DELETE FROM outbox_finished;
+        UPDATE retention_lease SET messages_pruned_seq = (SELECT MAX(event_seq) FROM processed_webhook_events)";
+    database.run(pruned).await.unwrap();
+    let receipt = get_receipt(&server, &location, TOKEN).await.json();
+    assert_eq!((&receipt["effects"], &receipt["state"]), (&serde_json::json!([]), &"handled".into()));
+    assert_eq!((&receipt["effects_known"], &receipt["is_open"]), (&false.into(), &false.into()));
 }

@@ -102,6 +102,15 @@ async fn a_restored_database_serves_no_request_before_it_is_taken_over(database:
     saved.restore(database).await;
     let (code, _, said) = world.run(&["serve"]);
     assert!(code == 1 && said.contains("hooklatch restore-check") && said.contains("sent again"), "{said}");
+    // Nor does a command that opens the database itself change anything in it.
+    for command in [&["prune", "--yes"][..], &["keys", "reseal"]] {
+        let (code, _, said) = world.run(command);
+        assert!(
+            code == 1 && said.contains("nothing was changed") && said.contains("restore-check"),
+            "{said}"
+        );
+    }
+    assert_eq!(world.run(&["prune", "--dry-run"]).0, 0, "what only looks may look");
     let (code, out, _) = world.run(&["restore-check"]);
     assert_eq!(code, 7, "{out}");
     for wanted in ["stripe (Stripe)", "720 h old at most", "https://docs.stripe.com", "Nothing was changed"] {

@@ -3,8 +3,8 @@
 use hooklatch_contract::{EventTaker, LedgerWhat, SearchHit};
 use hooklatch_core::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
 use hooklatch_store::{
-    Candidate, CopyCount, LeaseWant, NewMessage, OperatorError, Rejection, SettleTo, Settlement, Store,
-    Unsearched,
+    Candidate, CopyCount, LeaseWant, NewMessage, OperatorError, Refusal, Rejection, SettleTo, Settlement,
+    Store, Unsearched,
 };
 
 use super::reads::{LATER_MS, people, put};
@@ -159,7 +159,11 @@ async fn reading_content_is_audited(database: &Database) {
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
     let pruned = reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
     assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
-    assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(OperatorError::NotFound)));
+    assert!(matches!(
+        reader.event_body(&key("evt_1"), 5_000).await,
+        Err(OperatorError::Refused(Refusal::BodyGone))
+    ));
+    assert!(matches!(reader.event_body(&absent, 5_000).await, Err(OperatorError::NotFound)));
     assert_eq!(reads().await, 2, "nothing was seen");
 }
 

@@ -23,6 +23,7 @@ on_both!(
     held_messages_are_listed_and_counted_however_many_destinations_have_them,
     attempts_are_listed_from_history_queue_and_finished_message,
     a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error,
+    a_message_that_an_operator_ends_keeps_that_a_call_may_have_happened,
     an_event_without_its_bytes_is_not_dispatched_again,
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
     contents_kept_beside_an_event_are_erased_with_it,
@@ -462,6 +463,38 @@ async fn a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error(da
     assert_eq!(row.last_result, Some(AttemptResult::Unknown));
 }
 
+/// Its first call had no clear answer, the last one was surely not done: the judgement needs the first.
+async fn a_message_that_an_operator_ends_keeps_that_a_call_may_have_happened(database: &Database) {
+    let store = database.store().await;
+    for (n, act) in [(1, MessageAct::Discard), (2, MessageAct::Done)] {
+        let event_id = format!("evt_{n}");
+        admit(&store, &event(&event_id, &event_id), &[message("billing")]).await;
+        let want = || LeaseWant {
+            destination: name("billing"),
+            free_n: 1,
+            free_bytes_n: u64::MAX >> 1,
+            key_valid_for_ms: 10_000,
+        };
+        let ends = [
+            (SettleTo::Ready { visible_at_ms: 1 }, AttemptResult::Unknown, Some(SentUnder::Hold)),
+            (SettleTo::Dead, AttemptResult::Retry, None),
+        ];
+        let mut id = MessageId::from_column(0);
+        for (to, result, sent_under) in ends {
+            let one = store.message_lease(&[want()], 6_000, 1_000, "n").await.unwrap().remove(0);
+            id = one.message_id;
+            let ended = Settlement { sent_under, ..super::settlement(&one, to, result) };
+            assert_eq!(store.message_settle(&[ended]).await.unwrap(), [true]);
+        }
+        assert_eq!(decide(&ops(&store), &on_message(id, act), &decision(&event_id)).await, "changed 1");
+        let row = store.message_get(id).await.unwrap().unwrap();
+        assert_eq!((row.last_result, row.sent_under), (Some(AttemptResult::Retry), Some(SentUnder::Hold)));
+    }
+    let found = store.message_list(MessageFilter::default(), None, 9).await.unwrap();
+    let under: Vec<_> = found.iter().map(|one| one.sent_under).collect();
+    assert_eq!(under, [Some(SentUnder::Hold); 2], "lists have it too");
+}
+
 async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[]).await;
@@ -471,6 +504,9 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!(row.state, EventState::Handled, "nothing waits for what cannot happen");
+    // Also of one that was run again before, about which one otherwise decides with its version alone.
+    database.run("UPDATE processed_webhook_events SET generation = 1").await.unwrap();
+    assert_eq!(decided(EventAct::Rerun, "k5").await, "body_gone");
     let absent = on_event("evt_2", EventAct::Rerun);
     assert_eq!(decide(&ops(&store), &absent, &decision("k4")).await, "not_found");
 }

@@ -16,6 +16,7 @@ on_both!(
     old_rows_are_pruned_and_needed_ones_stay,
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
     a_body_is_kept_for_its_window_after_its_last_message_settles,
+    attempts_stay_while_the_end_of_their_message_is_young,
     a_dry_run_counts_the_rows_that_a_round_deletes,
     a_clock_that_was_ahead_does_not_block_pruning,
     a_signal_is_forgotten_after_its_firings_alone,
@@ -189,6 +190,24 @@ async fn a_body_is_kept_for_its_window_after_its_last_message_settles(database: 
     assert_eq!(counts(database).await, [1, 1, 1, 1]);
     round(&store, &cuts(60_001), 10, false).await;
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
+}
+
+async fn attempts_stay_while_the_end_of_their_message_is_young(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &received("evt_1", 1_000), &[message("billing")]).await;
+    settle(&store, SettleTo::Dead, 2_000).await;
+    let dead = store.message_list_of_event(&key("evt_1")).await.unwrap().remove(0);
+    // An operator decides about it long after.
+    let discard = on_message(dead.message_id, MessageAct::Discard);
+    ops(&store).decide(&discard, &decision_at("k", 60_000)).await.unwrap();
+    let attempts = "SELECT COUNT(*) FROM outbox_attempts";
+    for (cut_ms, wanted_n) in [(50_000, 1), (60_000, 1), (60_001, 0)] {
+        let cuts = Cuts { attempts_ms: cut_ms, ..cuts(1_500) };
+        let counted = round(&store, &cuts, 10, true).await;
+        assert_eq!(round(&store, &cuts, 10, false).await, counted, "{cut_ms}");
+        assert_eq!(database.count(attempts).await, wanted_n, "{cut_ms}");
+    }
+    assert_eq!(counts(database).await, [1, 1, 1, 1]);
 }
 
 async fn a_dry_run_counts_the_rows_that_a_round_deletes(database: &Database) {

@@ -2,14 +2,15 @@
 //! nor sent.
 
 use bytes::Bytes;
-use hooklatch_contract::EventAct;
+use hooklatch_contract::{EventAct, EventTaker, LedgerWhat};
 use hooklatch_core::seal::{KeyRing, SealKey};
-use hooklatch_core::types::{AttemptResult, EventState, MessageState};
+use hooklatch_core::types::{AttemptResult, EventState, MessageState, Role};
 use hooklatch_store::{
     Latched, LeaseWant, LeasedMessage, NewMessage, ResealPlace, SEALED_COUNTED_N, SealedTable, SettleTo,
     Settlement, Store,
 };
 
+use super::reads::people;
 use super::retention::run;
 use super::{
     admit, admit_at_once, candidates, decide, decision_at, event, key, message, name, on_event, ops,
@@ -24,6 +25,7 @@ on_both!(
     the_rows_of_a_key_are_counted_to_the_last_in_steps,
     rows_in_the_clear_are_sealed_in_batches,
     content_with_a_missing_key_is_delayed_until_the_key_is_there,
+    the_length_of_an_encrypted_body_is_known_to_every_role_and_without_its_key,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
     duplicates_and_conflicts_are_recognised_as_without_a_key,
     erased_content_needs_no_key,
@@ -291,6 +293,20 @@ async fn content_with_a_missing_key_is_delayed_until_the_key_is_there(database: 
     .await;
     let opens = due(&sealed).await;
     assert_eq!((&opens.body[..], opens.broken, opens.locked), (SECRET.as_bytes(), None, None));
+}
+
+async fn the_length_of_an_encrypted_body_is_known_to_every_role_and_without_its_key(database: &Database) {
+    let sealed = database.store().await.sealed_with(ring(&[("k1", 1)]));
+    admit(&sealed, &event("evt_1", SECRET), &[]).await;
+    let other = sealed.clone().sealed_with(ring(&[("k2", 2)]));
+    for (store, role) in [(&sealed, Role::Viewer), (&sealed, Role::Reader), (&other, Role::Reader)] {
+        let people = people(store, role);
+        let ledger = people.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Taken).await.unwrap();
+        let LedgerWhat::Received { body_bytes_n, .. } = ledger.entries[0].what else { panic!("{ledger:?}") };
+        assert_eq!(body_bytes_n, Some(SECRET.len() as u64), "{role:?}");
+        let shown_n = ledger.content.map(|content| content.body_bytes_n);
+        assert_eq!(shown_n, (role == Role::Reader).then_some(SECRET.len() as u64), "{role:?}");
+    }
 }
 
 async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(database: &Database) {

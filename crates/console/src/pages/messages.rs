@@ -140,14 +140,14 @@ const ERROR_CHARS_MAX: usize = 2_000;
 
 pub(crate) async fn show_one(visit: Visit, Path(message_id): Path<String>) -> PageResult {
     let (view, etag) = visit.get_tagged::<MessageDetail>(&path(&["messages", &message_id])).await?;
-    let MessageDetail { message, attempts, decisions, policy, damaged } = &view;
+    let MessageDetail { message, decisions, policy, damaged, .. } = &view;
     let body = html! {
         p class="headline" { (text::message_chip(message.state)) " " @if let Some(one) = &message.judgement { (text::coded(&one.headline)) } }
         (decide_form(&visit, message, etag.as_deref()))
         (list::section("facts", "What it is", &facts(&visit, &view)))
         (list::section("policy", "Its destination", &list::facts(&list::policy(policy.as_ref()))))
         (list::damaged(damaged))
-        (list::section("attempts", "Attempts", &tried(&visit, attempts)))
+        (list::section("attempts", "Attempts", &tried(&visit, &view)))
         @if !decisions.is_empty() { (list::section("decisions", "Decisions", &decided(&visit, decisions))) }
     };
     Ok(PageBody::new(format!("Message {message_id}"), body))
@@ -223,7 +223,9 @@ const ANSWER_CHARS_MAX: usize = 4_096;
 const TEXT_CHARS_MAX: usize = 255;
 
 /// What was tried, the newest first.
-fn tried(visit: &Visit, attempts: &[AttemptView]) -> Markup {
+fn tried(visit: &Visit, detail: &MessageDetail) -> Markup {
+    let attempts = &detail.attempts;
+    let nothing = detail.no_attempts().unwrap_or("None of its attempts can be read.");
     let headings = ["Attempt", "Started", "Took", "Result", "Status", "Error", "Node"];
     let cells = |attempt: &AttemptView| {
         let ended_ms = attempt.finished_at_ms;
@@ -239,7 +241,7 @@ fn tried(visit: &Visit, attempts: &[AttemptView]) -> Markup {
         ]
     };
     html! {
-        (list::rows("Attempts", headings, "It was not sent yet.", attempts.iter().take(SHOWN_N), cells))
+        (list::rows("Attempts", headings, nothing, attempts.iter().take(SHOWN_N), cells))
         @if attempts.len() > SHOWN_N {
             p class="hint" { "The newest " (SHOWN_N) " are shown." }
         }

@@ -247,8 +247,12 @@ impl EventFacts<'_> {
     }
 
     fn erase(&self) -> (Risk, String) {
-        let what =
-            "Deletes its headers, body and kept answers for good, and those of what was kept beside it";
+        let what = if self.body == KeptBody::Gone {
+            "Its headers and body are no longer kept. Deletes the kept answers to its calls for good, and what was kept \
+             beside it"
+        } else {
+            "Deletes its headers, body and kept answers for good, and those of what was kept beside it"
+        };
         match self.delivery.state {
             DeliveryState::Delivered | DeliveryState::Settled | DeliveryState::None => {
                 (Risk::None, format!("{what}. It cannot be run again afterwards."))
@@ -272,12 +276,17 @@ impl EventFacts<'_> {
     }
 
     fn erase_and_discard(&self) -> (Risk, String) {
-        let erased = "Then its content is deleted for good.";
+        let erased = if self.body == KeptBody::Gone {
+            "Then the kept answers to its calls, and what was kept beside it, are deleted for good."
+        } else {
+            "Then its content is deleted for good."
+        };
         let unfinished_n = self.delivery.unfinished_n();
         if unfinished_n > 0 {
             let calls = plural(unfinished_n.into(), "unfinished call");
             let unsent = match self.delivery.unsent_n {
-                0 => ", each tried at least once and not confirmed".to_owned(),
+                0 if unfinished_n == 1 => ", which may have been sent and is not confirmed".to_owned(),
+                0 => ", which may have been sent and are not confirmed".to_owned(),
                 n if n == unfinished_n && n == 1 => " that was never sent".to_owned(),
                 n if n == unfinished_n => " that were never sent".to_owned(),
                 1 => ", of which 1 was never sent".to_owned(),
@@ -363,7 +372,8 @@ impl EventFacts<'_> {
                 }
                 EventTaker::Taken | EventTaker::Transaction => {
                     "No route took it when it arrived, or its handler chose to ignore it, so nothing was sent. This server \
-                     has a route or a handler for its type now: it can be run again, if it should have an effect."
+                     has a route or a handler for its type now, though a route's `when` may still leave it out. It can be run \
+                     again, if it should have an effect."
                         .to_owned()
                 }
             },

@@ -139,6 +139,8 @@ fn no_combination_calls_harmless_what_may_repeat_or_lose_an_effect() {
                 DeliveryState::Delivered | DeliveryState::Settled | DeliveryState::None
             );
             assert_eq!(erase.risk == Risk::None, is_done, "{facts:?}: {erase:?}");
+            let says_body = erase.sentence.contains("Deletes its headers, body");
+            assert_eq!(says_body, facts.body != KeptBody::Gone, "{facts:?}: {erase:?}");
             assert_eq!((delivery.unfinished_n(), facts.has_open_beside), (0, false), "{facts:?}");
         }
         if let Some(discard) = of(EventAct::EraseAndDiscard) {

@@ -184,6 +184,18 @@ impl MessageFacts {
         }
     }
 
+    /// The sentence that stands where its attempts would, when none is on record.
+    pub fn no_attempts(&self) -> &'static str {
+        match () {
+            () if self.attempts_n > 0 => "Its attempts are no longer kept.",
+            () if self.may_have_acted() => {
+                "No attempt of it is on record: a call may have been made in the time that a restore took away."
+            }
+            () if matches!(self.state, MessageState::Done | MessageState::Discarded) => "It was never sent.",
+            () => "It was not sent yet.",
+        }
+    }
+
     /// True when a node may still be at it: nothing is decided about it until its lease has ended.
     fn is_under_way(&self) -> bool {
         self.state == MessageState::Leased && self.visible_at_ms > self.now_ms
@@ -327,6 +339,8 @@ impl MessageFacts {
     fn discard(&self) -> &'static str {
         if self.may_have_acted() {
             "Gives it up: nothing is sent again. If it has not taken effect, its effect is lost. This cannot be undone."
+        } else if self.attempts_n > 0 {
+            "Gives it up: it is not sent again, and what it was to do is lost. This cannot be undone."
         } else {
             "Gives it up: it is not sent, and what it was to do is lost. This cannot be undone."
         }
@@ -343,7 +357,12 @@ impl MessageFacts {
                     .to_owned()
             }
             MessageState::Discarded if self.may_have_acted() => {
-                "An operator gave it up: it is not sent again. An earlier call may have taken effect.".to_owned()
+                "An operator gave it up: it is not sent again. An earlier call may have taken effect: ask the destination \
+                 before you have it done in another way."
+                    .to_owned()
+            }
+            MessageState::Discarded if self.attempts_n > 0 => {
+                "An operator gave it up: it is not sent again.".to_owned()
             }
             MessageState::Discarded => "An operator gave it up: it is not sent.".to_owned(),
             MessageState::Leased if self.is_under_way() => {

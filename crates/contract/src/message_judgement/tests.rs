@@ -187,6 +187,35 @@ fn finished_messages_have_no_sentence_about_keys() {
     });
 }
 
+/// The memory of a possible effect outlives the decision: an operator who gives a call up has not undone it.
+#[test]
+fn a_call_that_may_have_happened_is_never_shown_as_not_sent() {
+    let mut judged_n = 0;
+    every(|facts| {
+        let headline = facts.judge().headline;
+        let was_sent = facts.attempts_n > 0 || facts.may_have_acted();
+        assert!(!was_sent || !headline.contains("it is not sent."), "{headline} {facts:#?}");
+        assert!(!was_sent || !headline.contains("not been sent yet") || facts.attempts_n == 0, "{headline}");
+        if facts.state == MessageState::Discarded && facts.may_have_acted() {
+            judged_n += 1;
+            assert!(headline.contains("ask the destination"), "{headline} {facts:#?}");
+        }
+        for one in facts.judge().acts {
+            assert!(!was_sent || !one.sentence.contains("it is not sent,"), "{one:#?}");
+        }
+    });
+    assert!(judged_n > 100, "{judged_n}");
+}
+
+/// Attempts are pruned before their message: their absence says nothing.
+#[test]
+fn only_a_message_without_any_attempt_reads_as_never_sent() {
+    every(|facts| {
+        let says_unsent = ["It was never sent.", "It was not sent yet."].contains(&facts.no_attempts());
+        assert_eq!(says_unsent, facts.attempts_n == 0 && !facts.may_have_acted(), "{facts:#?}");
+    });
+}
+
 #[test]
 fn obstacles_are_named_and_change_no_risk() {
     every_whole(|facts| {
@@ -264,7 +293,7 @@ fn may_be(facts: &MessageFacts) -> bool {
                 facts.sent_under.is_some(),
             );
     may_be_in_state
-        && (is_open || facts.sent_under.is_none())
+        && (is_open || result != Some(AttemptResult::Done) || facts.sent_under.is_none())
         && (!is_open || result != Some(AttemptResult::Done))
         && (!is_open || result != Some(AttemptResult::Unknown) || facts.sent_under.is_some())
         && (!is_open

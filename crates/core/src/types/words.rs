@@ -209,8 +209,9 @@ words! {
 }
 
 words! {
-    /// The rule that was in force when a call was made that may have taken effect (`outbox_queue.sent_under`). Of
-    /// several calls it is the strictest, which is the first of these words in the order of the alphabet.
+    /// The rule that was in force when a call was made that may have taken effect (`outbox_queue.sent_under`, and
+    /// `outbox_finished.sent_under` of a message that an operator finished). Of several calls it is the strictest,
+    /// which is the first of these words in the order of the alphabet.
     SentUnder {
         /// The destination was set to `hold`.
         Hold = "hold",

@@ -159,7 +159,7 @@ problems! {
         "another operator decided about this first: read what became of it, then decide with its version in `If-Match`";
     KEY_REUSED: IdempotencyKeyReused =
         "this `Idempotency-Key` was used for another request: send this one under a new key";
-    BODY_GONE: BodyGone = "the event's bytes are no longer kept, so that it cannot be dispatched";
+    BODY_GONE: BodyGone = "the event's body is no longer kept: it can neither be shown nor dispatched";
     OTHER_SET: OtherSet =
         "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look \
          at them again, and order with the new `set`";

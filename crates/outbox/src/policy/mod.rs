@@ -231,9 +231,9 @@ impl Ended<'_> {
 
     fn again(&self) -> NextStep {
         if self.is_exhausted() {
-            let age_s = self.now_ms.saturating_sub(self.facts.first_sent_at_ms) / 1_000;
+            // Without its age, which would make a cause of its own of each message.
             let attempts = plural(u64::from(self.facts.attempt_n), "attempt");
-            return NextStep::Dead(format!("given up after {attempts} and {age_s} s"));
+            return NextStep::Dead(format!("given up after {attempts}"));
         }
         let at_ms = self.due_ms();
         if at_ms >= self.facts.key_valid_until_ms {

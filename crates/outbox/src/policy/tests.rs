@@ -168,6 +168,13 @@ fn attempts_and_age_run_out_and_the_old_key_is_never_sent_again() {
         };
         assert_eq!(short(&next_step(answer, &facts, &config(policy), NOW, 1.0)), want, "{answer:?}");
     }
+    // Messages that were given up for one reason have one text, by which operators see them counted together.
+    let texts = [22, 23].map(|hours_n| {
+        let facts = Facts { first_sent_at_ms: NOW - hours_n * HOUR, ..facts(3) };
+        next_step(&status(500), &facts, &config(UnknownPolicy::Retry), NOW, 1.0)
+    });
+    assert_eq!(texts[0], NextStep::Dead("given up after 3 attempts".to_owned()));
+    assert_eq!(texts[0], texts[1]);
     check(&status(500), UnknownPolicy::Retry, 19, 0, ShortStep::Retry(HOUR));
     check(&status(500), UnknownPolicy::Retry, 20, 0, ShortStep::Dead);
     check(&status(500), UnknownPolicy::Retry, u32::MAX, 0, ShortStep::Dead);

@@ -171,10 +171,10 @@ async fn finish(
     db.execute(sql, &ids_and_now).await?;
     let sql = "/* message_decide */ INSERT INTO outbox_finished
                    (message_id, created_at_ms, first_sent_at_ms, finished_at_ms, attempts_n, generation, http_status, shard,
-                    state, destination, effect_name, node, lane, last_result, last_error)
+                    state, destination, effect_name, node, lane, last_result, last_error, sent_under)
                SELECT message_id, created_at_ms, first_sent_at_ms, $2, attempts_n, generation, last_http_status, shard, $3,
                       destination, effect_name, node, lane,
-                      CASE WHEN state = 'leased' THEN 'unknown' ELSE last_result END, last_error
+                      CASE WHEN state = 'leased' THEN 'unknown' ELSE last_result END, last_error, sent_under
                FROM outbox_queue WHERE message_id = ANY($1)";
     db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into(), state.as_str().into()]).await?;
     let sql = "/* message_decide */ DELETE FROM outbox_queue WHERE message_id = ANY($1)";
@@ -198,6 +198,9 @@ pub(crate) async fn event_decide(
     if !act.is_for(found.state) {
         return Ok(Err(Refusal::NotAllowed { state: found.state.as_str() }));
     }
+    if matches!(act, EventAct::Rerun | EventAct::Dispatch) && !found.has_body {
+        return Ok(Err(Refusal::BodyGone));
+    }
     if act.makes_calls() && deciding.operation_id.is_none() {
         // Of many who decide at once one does. The others have seen it as it was before.
         if deciding.if_match == IfMatch::Missing && was_decided(&found, &row)? {
@@ -213,7 +216,6 @@ pub(crate) async fn event_decide(
     let error = if act == EventAct::Rerun { ", error = NULL" } else { "" };
     let sql = match act {
         EventAct::Erase | EventAct::EraseAndDiscard => return erase(db, key, found, act, deciding).await,
-        EventAct::Rerun | EventAct::Dispatch if !found.has_body => return Ok(Err(Refusal::BodyGone)),
         // Under the next generation: above those of the event, and above all that were given before a restore. Of one
         // that is dispatched the attempts begin now, which its generation says.
         EventAct::Rerun | EventAct::Dispatch => format!(

@@ -255,6 +255,11 @@ impl StoredPayload {
         }))
     }
 
+    /// Length of the body as it is stored: of a sealed one, sealed.
+    pub(crate) fn body_bytes_n(&self) -> u64 {
+        self.body.len() as u64
+    }
+
     /// Headers and bytes of this event as received, for handlers and destinations.
     pub(crate) fn original(
         self,

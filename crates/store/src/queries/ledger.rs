@@ -17,6 +17,7 @@ use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, rep
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
+use crate::decision::Refusal;
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{
@@ -69,7 +70,12 @@ impl OperatorQueries {
     pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, OperatorError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
-        self.content(key, Vec::new(), now_ms).await?.ok_or(OperatorError::NotFound)
+        if let Some(content) = self.content(key, Vec::new(), now_ms).await? {
+            return Ok(content);
+        }
+        // An event outlives its bytes.
+        let is_event = self.store.event_get(key).await?.is_some();
+        Err(if is_event { Refusal::BodyGone.into() } else { OperatorError::NotFound })
     }
 
     /// Rows of the audit log about the kept answers that a ledger shows: one for each message.
@@ -195,7 +201,7 @@ fn entry(at_ms: UnixMs, what: LedgerWhat) -> LedgerEntry {
 fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
     let event = &facts.event;
     let received = LedgerWhat::Received {
-        body_bytes_n: facts.payload.as_ref().and_then(|payload| payload.body_bytes_n),
+        body_bytes_n: facts.payload.as_ref().map(|payload| payload.body_bytes_n),
         secret_position: None,
         secret_fingerprint: facts.payload.as_ref().and_then(|payload| payload.secret.clone()),
     };
@@ -236,7 +242,7 @@ fn content_view(content: &KeptContent) -> ContentView {
         headers: headers_of(&content.headers),
         body: shown.into_owned(),
         is_lossy,
-        body_bytes_n: content.body.len() as u64,
+        body_bytes_n: content.body_bytes_n,
         is_encrypted: content.key_id.is_some(),
         unopened: content.unopened.clone(),
         redacted_n: content.redacted_n,
@@ -276,8 +282,8 @@ struct LedgerFacts {
 }
 
 struct PayloadFacts {
-    /// `None` when it is sealed.
-    body_bytes_n: Option<u64>,
+    /// Length of the body, also of one that is sealed.
+    body_bytes_n: u64,
     /// Fingerprint of the secret that matched.
     secret: Option<String>,
     /// True when it is kept as received, so that handlers can be run on it.
@@ -409,7 +415,7 @@ async fn payload_of(db: &mut Executor<'_>, event_seq: i64) -> DbResult<Option<Pa
     let Some(row) = db.fetch_optional(payload_sql(), &[event_seq.into()]).await? else { return Ok(None) };
     let is_sealed = row.text_or_null("key_id")?.is_some();
     Ok(Some(PayloadFacts {
-        body_bytes_n: Some(row.int("bytes_n")?.unsigned_abs()).filter(|_| !is_sealed),
+        body_bytes_n: KeyRing::clear_bytes_n(is_sealed, row.int("bytes_n")?.unsigned_abs()),
         secret: row.int_or_null("secret")?.map(|number| format!("{number:016x}")),
         is_whole: row.int("is_whole")? == 1,
     }))
@@ -468,6 +474,7 @@ mod tests {
     fn a_long_body_is_shown_in_part_and_counted_whole() {
         let content = |body: Vec<u8>, headers: &str| KeptContent {
             headers: headers.to_owned(),
+            body_bytes_n: body.len() as u64,
             body,
             key_id: None,
             unopened: None,

@@ -61,7 +61,7 @@ const OF_QUEUE: &str =
     "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under";
 /// Those of a message in the history `q`.
 const OF_HISTORY: &str = "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms,
-    q.finished_at_ms, CAST(NULL AS TEXT) AS sent_under";
+    q.finished_at_ms, q.sent_under";
 
 /// Messages for [`message_rows`] from one of the two tables, `q`, limited before their events are looked up; with
 /// `more` columns of the limited rows `m`.

@@ -452,9 +452,15 @@ impl Statements {
                 Self { counted, gone, ..Self::by_number(kind, common) }
             }
             PrunedKind::Attempts => {
+                // They stay as long as their message's end is young: whoever decides about a message that waited for
+                // weeks leaves the evidence behind.
                 let no_open = "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)";
-                let common =
-                    format!("message_id = ANY($1) AND finished_at_ms < $2 AND {}", none_open_or(no_open));
+                let common = format!(
+                    "message_id = ANY($1) AND finished_at_ms < $2 AND {}
+                     AND NOT EXISTS (SELECT 1 FROM outbox_finished f
+                         WHERE f.message_id = outbox_attempts.message_id AND f.finished_at_ms >= $2)",
+                    none_open_or(no_open)
+                );
                 Self::by_number(kind, common)
             }
             PrunedKind::Messages => {

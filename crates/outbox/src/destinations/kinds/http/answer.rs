@@ -8,6 +8,8 @@
 
 use std::fmt::Display;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::sign::of_message;
@@ -25,6 +27,52 @@ const REDACTED: &str = "[redacted]";
 /// Shortest secret that is looked for in an answer; a shorter one would be found everywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
+/// Shortest word of a header or piece of an address that is looked for: shorter ones are words of any text.
+const WORD_BYTES_MIN: usize = 8;
+
+/// What an answer may repeat of the credentials that its destination is called with, the longest first: as they are
+/// configured, and the parts that destinations name alone, such as the token of `Bearer TOKEN`.
+fn secrets_of(config: &DestinationConfig) -> Vec<Secret> {
+    let (mut whole, mut words) = (Vec::new(), Vec::new());
+    for value in config.headers.values().map(Secret::reveal) {
+        whole.push(value.to_owned());
+        // The first of several words is the name of a scheme.
+        let skipped_n = usize::from(value.split_whitespace().nth(1).is_some());
+        for word in value.split_whitespace().skip(skipped_n) {
+            words.push(word.to_owned());
+            words.extend(word.split(['=', ',', ';', '"']).map(str::to_owned));
+            let decoded = STANDARD.decode(word).ok().and_then(|decoded| String::from_utf8(decoded).ok());
+            words.extend(decoded.and_then(|pair| Some(pair.split_once(':')?.1.to_owned())));
+        }
+    }
+    let http = &config.http;
+    let signing = config.sign_secrets.iter().chain(http.hmac.as_ref().map(|hmac| &hmac.secret));
+    for secret in signing.map(Secret::reveal) {
+        whole.push(secret.to_owned());
+        words.extend(secret.strip_prefix("whsec_").map(str::to_owned));
+    }
+    match &http.auth {
+        Some(AuthConfig::Basic { user, password }) => {
+            whole.push(password.reveal().to_owned());
+            words.push(STANDARD.encode(format!("{user}:{}", password.reveal())));
+        }
+        Some(AuthConfig::Bearer(secret)) => whole.push(secret.reveal().to_owned()),
+        None => {}
+    }
+    whole.retain(|secret| secret.len() >= SECRET_BYTES_MIN);
+    words.retain(|word| word.len() >= WORD_BYTES_MIN);
+    whole.extend(words);
+    // As they stand in JSON.
+    let escaped = |secret: &String| {
+        let text = serde_json::to_string(secret).ok()?;
+        Some(text.strip_prefix('"')?.strip_suffix('"')?.to_owned())
+    };
+    whole.extend(whole.iter().filter_map(escaped).collect::<Vec<_>>());
+    whole.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+    whole.dedup();
+    whole.into_iter().map(Secret::new).collect()
+}
+
 /// Reads answers of one destination.
 pub(crate) struct AnswerReader {
     success: Option<SuccessConfig>,
@@ -35,14 +83,7 @@ pub(crate) struct AnswerReader {
 impl AnswerReader {
     pub(crate) fn new(config: &DestinationConfig) -> Self {
         let http = &config.http;
-        let mut secrets: Vec<Secret> = config.headers.values().cloned().collect();
-        secrets.extend(config.sign_secrets.clone());
-        secrets.extend(http.hmac.as_ref().map(|hmac| hmac.secret.clone()));
-        secrets.extend(http.auth.as_ref().map(|auth| match auth {
-            AuthConfig::Basic { password, .. } => password.clone(),
-            AuthConfig::Bearer(secret) => secret.clone(),
-        }));
-        Self { success: http.success.clone(), capture: http.capture.clone(), secrets }
+        Self { success: http.success.clone(), capture: http.capture.clone(), secrets: secrets_of(config) }
     }
 
     /// True when the body has a say, or a piece of it is stored.
@@ -86,7 +127,7 @@ impl AnswerReader {
             Err(_) if !capture.redact.is_empty() => return Some("[not JSON]".to_owned()),
             Err(_) => String::from_utf8_lossy(body).into_owned(),
         };
-        for secret in self.secrets.iter().filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN) {
+        for secret in &self.secrets {
             text = text.replace(secret.reveal(), REDACTED);
         }
         // Neither database takes NUL in a text.
@@ -179,7 +220,8 @@ pub(crate) fn unclear(why: impl Display) -> Asked {
 mod tests {
     use super::*;
     use crate::destinations::tests::message;
-    use hooklatch_core::config::StatusMeaning;
+    use crate::policy::tests::config;
+    use hooklatch_core::config::{HttpConfig, StatusMeaning, UnknownPolicy};
 
     fn reader(equals: Option<&str>, redact: &[&str]) -> AnswerReader {
         let success = SuccessConfig {
@@ -229,6 +271,43 @@ mod tests {
         check(&[], "\0", "\u{fffd}");
         check(&[], &"é".repeat(30), &"é".repeat(20));
         assert_eq!(reader(None, &[]).captured(None).as_deref(), Some("[cut off, too long or too slow]"));
+    }
+
+    /// A destination names what it was called with as it likes.
+    #[test]
+    fn an_answer_that_repeats_a_credential_is_redacted_however_it_names_it() {
+        let secret = |text: &str| Secret::new(text);
+        let headers = [
+            ("authorization", "Bearer tok_0123456789"),
+            ("x-signed", "Token token=\"abc_0123456789\", v=1"),
+            ("x-basic", "Basic YW5uOnBhc3N3b3JkXzEyMw=="),
+            ("x-odd", "a\"b_0123456789"),
+        ];
+        let config = DestinationConfig {
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), secret(value))).collect(),
+            sign_secrets: vec![secret("whsec_c2VjcmV0c2VjcmV0")],
+            http: HttpConfig {
+                auth: Some(AuthConfig::Basic { user: "bob".to_owned(), password: secret("letmein_99") }),
+                capture: Some(CaptureConfig { bytes_max: 4_096, redact: Vec::new() }),
+                ..HttpConfig::default()
+            },
+            ..config(UnknownPolicy::Retry)
+        };
+        let reader = AnswerReader::new(&config);
+        for (body, shown) in [
+            ("unknown token tok_0123456789", "unknown token [redacted]"),
+            ("got Bearer tok_0123456789", "got [redacted]"),
+            ("abc_0123456789 is no token", "[redacted] is no token"),
+            ("wrong password: password_123", "wrong password: [redacted]"),
+            ("Basic YW5uOnBhc3N3b3JkXzEyMw==", "[redacted]"),
+            (r#"{"header":"a\"b_0123456789"}"#, r#"{"header":"[redacted]"}"#),
+            ("key c2VjcmV0c2VjcmV0", "key [redacted]"),
+            ("Basic Ym9iOmxldG1laW5fOTk=", "Basic [redacted]"),
+            ("letmein_99", "[redacted]"),
+            ("Bearer tokens are wanted", "Bearer tokens are wanted"),
+        ] {
+            assert_eq!(reader.captured(Some(body.as_bytes())).as_deref(), Some(shown));
+        }
     }
 
     fn question(equals: Option<&str>) -> Question {
