@@ -72,32 +72,6 @@ async fn only_the_event_that_waits_for_another_node_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_transaction_admits_while_the_first_one_waits() {
-    let Some(database) = Database::create(On::Postgres).await else { return };
-    let app = Arc::new(TestApp::start_with(&database, stripe_kind(), "answer_timeout_ms = 20000", "").await);
-    let other = database.store().await;
-    let held = event("held", "{}");
-    let held = candidates(&other, &[&held], EventState::Handled).await;
-    let mut tx = other.admission_begin().await.unwrap();
-    tx.events_insert(&held).await.unwrap();
-    let waits = tokio::spawn({
-        let app = Arc::clone(&app);
-        async move { app.event("held", "x", 1).await }
-    });
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    until("the first one waits for the other node", Duration::from_secs(10), String::new, async || {
-        database.count(waiting).await == 1
-    })
-    .await;
-    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
-    assert_eq!(app.event("evt_1", "x", 1).await, "duplicate");
-    assert!(!waits.is_finished(), "it still waits");
-    tx.rollback().await.unwrap();
-    waits.await.unwrap();
-    assert_ne!(app.event("held", "x", 1).await, "", "it is admitted, if not at the first time");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_that_the_database_gave_up_for_another_is_repeated() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     database.store().await.close().await;

@@ -113,14 +113,6 @@ impl Store {
         self.is_timed_by_database && matches!(self.parts.backend, Backend::Postgres(_))
     }
 
-    /// Returns how many batches may be admitted at once.
-    pub fn committers_n(&self) -> usize {
-        match &self.parts.backend {
-            Backend::Sqlite(_) => 1,
-            Backend::Postgres(db) => db.committer.places_n() as usize,
-        }
-    }
-
     /// Returns how many transactions of handlers there may be at once, so that connections are left for
     /// everything else.
     pub fn handlers_n(&self) -> usize {

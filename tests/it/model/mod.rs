@@ -6,7 +6,6 @@
 //! `attempt.rs` and `policy/` do; times are whole units. Variants that are broken on purpose show that the model would
 //! see it.
 
-mod admission;
 mod checks;
 mod lanes;
 mod restored;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::AdmitContext;
@@ -100,16 +101,19 @@ pub(super) async fn stored_in_parts(
     }
 }
 
-/// Does so for the large events of a batch, and returns those with their numbers.
+/// Does so for the large events of a batch, and returns those with their numbers. Each part is bounded in time, and all
+/// of them may take longer than a handler may: readiness looks at the batch before and after them.
 pub(super) async fn store_large(
     context: &AdmitContext,
     candidates: &mut [Candidate],
 ) -> Result<Vec<(i64, Arc<IncomingEvent>)>, StoreError> {
+    context.under_way.note(true, None);
     let mut stored = Vec::new();
     for one in candidates.iter_mut().filter(|one| one.event.body.len() > LARGE_BYTES) {
         one.event = stored_in_parts(context, &one.event, one.event_seq).await?;
         stored.push((one.event_seq, Arc::clone(&one.event)));
     }
+    context.under_way.note(true, Some(Instant::now()));
     Ok(stored)
 }
 

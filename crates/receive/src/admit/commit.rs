@@ -210,8 +210,14 @@ impl Decide for DecideBatch {
     }
 }
 
-/// The events of a batch, each with the number that it gets should it be new.
-async fn numbered(context: &AdmitContext, batch: &[Submission]) -> Result<Arc<[BatchRow]>, StoreError> {
+/// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
+/// other nodes only a short time, so that the one event that does is found before the others' senders time out.
+pub(crate) async fn commit(
+    context: &Arc<AdmitContext>,
+    batch: &[Submission],
+    is_suspect: bool,
+) -> Result<BatchEnd, StoreError> {
+    let began = context.traces.now();
     let events_n = batch.iter().map(|one| one.events.len()).sum();
     let mut numbers = context.store.event_numbers(events_n).await?.into_iter();
     let mut rows = Vec::with_capacity(events_n);
@@ -221,30 +227,12 @@ async fn numbered(context: &AdmitContext, batch: &[Submission]) -> Result<Arc<[B
             rows.push(BatchRow { request_n, entry, event, event_seq });
         }
     }
-    Ok(rows.into())
-}
-
-/// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
-/// other nodes only a short time, so that the one event that does is found before the others' senders time out.
-pub(crate) async fn commit(
-    context: &Arc<AdmitContext>,
-    batch: &[Submission],
-    is_suspect: bool,
-) -> Result<BatchEnd, StoreError> {
-    let began = context.traces.now();
-    let rows = numbered(context, batch).await?;
+    let rows: Arc<[BatchRow]> = rows.into();
     let mut candidates =
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
-    let is_large = candidates.iter().any(|one| one.event.body.len() > LARGE_BYTES);
-    let mut under_way = context.under_way.begin(is_large);
     let ahead = planned_ahead(context, &rows).await;
-    let mut in_parts = Vec::new();
-    if is_large {
-        // Each part is bounded in time, and all of them may take longer than a handler may: that is no stuck batch.
-        drop(under_way);
-        in_parts = store_large(context, &mut candidates).await?;
-        under_way = context.under_way.begin(is_large);
-    }
+    let is_large = candidates.iter().any(|one| one.event.body.len() > LARGE_BYTES);
+    let in_parts = if is_large { store_large(context, &mut candidates).await? } else { Vec::new() };
     let lock_wait_ms = if is_suspect { Some(SUSPECT_WAIT_MS) } else { is_large.then_some(LARGE_WAIT_MS) };
     let decide = DecideBatch {
         context: Arc::clone(context),
@@ -259,7 +247,7 @@ pub(crate) async fn commit(
     };
     let gate = queue_gate(context, rows.iter().map(|row| &*row.entry)).await;
     let admitted = context.store.admit(candidates, decide, lock_wait_ms).await;
-    drop((gate, under_way));
+    drop(gate);
     delete_unlatched(context, in_parts.iter().map(|(event_seq, event)| (*event_seq, event))).await;
     let admitted = admitted?;
     let DecideBatch { rejected, cut, reserved, superseded, is_put_off, runs, .. } = admitted.decide;

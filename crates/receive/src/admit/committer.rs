@@ -1,15 +1,10 @@
-//! The committer: one task, whose transactions are shared by everything that waits.
+//! The committer: one task, one transaction at a time, shared by everything that waits.
 //!
 //! It never waits for a batch to fill. When a commit ends, whatever queued meanwhile is the next batch: with little
 //! load that is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the
 //! cost of one commit. No timer would do better, because with a timer requests would wait that could have been
-//! committed alone.
-//!
-//! On PostgreSQL a second transaction begins beside one of few requests ([`LIGHT_N_MAX`]) that takes long
-//! ([`SLOW_AFTER`]), as where the database is in another zone or waits for a standby: then those that wait are answered
-//! one commit earlier. Otherwise one larger batch costs less than two small ones. Two transactions of one node are to the database what two nodes are, and safe for the same
-//! reasons: all insert their keys in one order, and whoever comes second waits for the first one's commit. SQLite has
-//! one writer, so there a second one would only wait.
+//! committed alone. There is one committer, because a second transaction at the same time would only wait for the same
+//! writer, or latch the same ids in another order.
 //!
 //! Requests of more than a mebibyte have a second one, which commits them one by one: what follows from them is planned
 //! before their transaction begins, and what is small waits for none of it (on SQLite, for the bytes of one of them).
@@ -31,12 +26,10 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::AdmitContext;
@@ -47,12 +40,6 @@ use hooklatch_store::StoreError;
 
 /// Most times that a batch is tried again whose transaction the database gave up for another one's sake.
 const REPEATS_N_MAX: u32 = 3;
-
-/// Most requests that are in a transaction when another one begins beside it.
-const LIGHT_N_MAX: usize = 8;
-/// How long that one has to be under way: with a disk of its own a database commits sooner, and two transactions of
-/// four or sixteen requests each second cost 1.3 times as much as one.
-const SLOW_AFTER: Duration = Duration::from_millis(3);
 
 /// Commits what waits, together.
 pub struct Committer {
@@ -69,49 +56,25 @@ impl Committer {
 
     /// Runs until the entrance is closed and the queue is empty.
     pub async fn run(&mut self) {
-        let (requests_n_max, transactions_n) =
-            if self.is_large { (1, 1) } else { (REQUESTS_N_MAX, self.context.store.committers_n()) };
+        let requests_n_max = if self.is_large { 1 } else { REQUESTS_N_MAX };
         let mut taken = Vec::with_capacity(requests_n_max);
-        let (mut under_way, mut under_way_n, mut begun) = (FuturesUnordered::new(), 0, Instant::now());
-        loop {
-            let may_join = under_way.len() < transactions_n && under_way_n <= LIGHT_N_MAX;
-            let may_begin = under_way.is_empty() || (may_join && begun.elapsed() >= SLOW_AFTER);
-            tokio::select! {
-                biased;
-                Some(requests_n) = under_way.next(), if !under_way.is_empty() => under_way_n -= requests_n,
-                requests_n = self.waiting.recv_many(&mut taken, requests_n_max), if may_begin => {
-                    if requests_n == 0 {
-                        break;
-                    }
-                    under_way_n += requests_n;
-                    begun = Instant::now();
-                    under_way.push(commit_all(&self.context, std::mem::take(&mut taken)));
-                }
-                () = sleep_until(begun + SLOW_AFTER), if may_join && !may_begin => {}
+        while self.waiting.recv_many(&mut taken, requests_n_max).await > 0 {
+            for batch in bounded(std::mem::take(&mut taken)) {
+                commit_batch(&self.context, batch, self.is_large).await;
             }
         }
-        while under_way.next().await.is_some() {}
     }
-}
-
-/// Admits all of `taken`, and returns how many requests they were.
-async fn commit_all(context: &Arc<AdmitContext>, taken: Vec<Submission>) -> usize {
-    let requests_n = taken.len();
-    for batch in bounded(taken) {
-        commit_batch(context, batch).await;
-    }
-    requests_n
 }
 
 /// Admits `batch` in as few transactions as its members allow, and answers each of them.
-async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
+async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>, is_large: bool) {
     let mut pending = vec![BatchPart { requests: batch, repeats_n: 0, is_suspect: false }];
     while let Some(mut part) = pending.pop() {
         part.requests.retain(|one| !one.is_given_up());
         if part.requests.is_empty() {
             continue;
         }
-        match commit_contained(context, &part).await {
+        match commit_contained(context, &part, is_large).await {
             Ok(BatchEnd::Committed(answers)) => {
                 context.health.note_committed();
                 for (submission, answer) in part.requests.into_iter().zip(answers) {
@@ -140,8 +103,16 @@ async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
 }
 
 /// A panic of one event harms its own batch alone, and in the end itself alone.
-async fn commit_contained(context: &Arc<AdmitContext>, part: &BatchPart) -> Result<BatchEnd, PassError> {
-    match AssertUnwindSafe(commit(context, &part.requests, part.is_suspect)).catch_unwind().await {
+async fn commit_contained(
+    context: &Arc<AdmitContext>,
+    part: &BatchPart,
+    is_large: bool,
+) -> Result<BatchEnd, PassError> {
+    let committing = commit(context, &part.requests, part.is_suspect);
+    context.under_way.note(is_large, Some(Instant::now()));
+    let ended = AssertUnwindSafe(committing).catch_unwind().await;
+    context.under_way.note(is_large, None);
+    match ended {
         Ok(result) => Ok(result?),
         Err(panic) => Err(PassError::Panic(record_panic("committer", panic.as_ref()))),
     }

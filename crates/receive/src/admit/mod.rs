@@ -41,8 +41,6 @@ pub use room::{HeldMemory, LARGE_BYTES, MemoryRoom};
 pub use templates::{TemplateError, Templates};
 pub use what_if::{ShownBytes, WhatIf, WhatIfParts};
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -59,13 +57,11 @@ use hooklatch_store::Store;
 /// again.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The batches that are under way. A plain handler that does not return blocks its batch for good, and it cannot be
-/// ended: it can only be reported.
+/// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that
+/// does not return blocks every request behind it, and it cannot be ended: it can only be reported.
 #[derive(Default)]
 pub struct UnderWay {
-    /// Starts of the batches, with numbers that tell them apart.
-    starts: Mutex<BTreeMap<u64, Instant>>,
-    next: AtomicU64,
+    batches: [Mutex<Option<Instant>>; 2],
     /// Batches of small requests that ended.
     ended: Mutex<BatchTimes>,
 }
@@ -94,39 +90,26 @@ impl BatchTimes {
 impl UnderWay {
     /// True when a batch is under way that should have ended long ago.
     pub fn is_stuck(&self) -> bool {
-        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        starts.values().any(|since| since.elapsed() > STUCK_AFTER)
+        self.batches.iter().any(|batch| {
+            let since = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            since.is_some_and(|since| since.elapsed() > STUCK_AFTER)
+        })
     }
 
-    /// Notes that a batch begins. It ends when the answer is dropped.
-    #[must_use]
-    pub(crate) fn begin(&self, is_large: bool) -> BatchUnderWay<'_> {
-        let (n, since) = (self.next.fetch_add(1, Ordering::Relaxed), Instant::now());
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner).insert(n, since);
-        BatchUnderWay { all: self, n, since, is_large }
+    /// Notes that a batch begins, or with `None` that it ended.
+    pub fn note(&self, is_large: bool, since: Option<Instant>) {
+        let [small, large] = &self.batches;
+        let batch = if is_large { large } else { small };
+        let begun = std::mem::replace(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), since);
+        if let (false, Some(begun), None) = (is_large, begun, since) {
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            *ended = BatchTimes { n: ended.n + 1, took: ended.took + begun.elapsed() };
+        }
     }
 
     /// The batches of small requests that ended so far.
     pub fn times(&self) -> BatchTimes {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One batch that is under way.
-pub(crate) struct BatchUnderWay<'a> {
-    all: &'a UnderWay,
-    n: u64,
-    since: Instant,
-    is_large: bool,
-}
-
-impl Drop for BatchUnderWay<'_> {
-    fn drop(&mut self) {
-        self.all.starts.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.n);
-        if !self.is_large {
-            let mut ended = self.all.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            *ended = BatchTimes { n: ended.n + 1, took: ended.took + self.since.elapsed() };
-        }
     }
 }
 
@@ -151,7 +134,7 @@ pub struct AdmitContext {
     pub slots: TakeSlot,
     /// Wakes the worker after a commit that wrote messages for which no slot was taken.
     pub wake_outbox: Box<dyn Fn() + Send + Sync>,
-    /// The batches that are under way.
+    /// Start of the shared batch that is under way.
     pub under_way: UnderWay,
     /// Whether the database takes events.
     pub health: AdmissionHealth,
@@ -183,18 +166,17 @@ mod tests {
     async fn a_batch_is_stuck_after_its_time_and_only_while_it_lasts() {
         let under_way = UnderWay::default();
         assert!(!under_way.is_stuck());
-        let (small, large) = (under_way.begin(false), under_way.begin(true));
+        under_way.note(false, Some(Instant::now()));
         tokio::time::advance(STUCK_AFTER).await;
         assert!(!under_way.is_stuck(), "it may take as long as that");
         tokio::time::advance(Duration::from_millis(1)).await;
-        drop(large);
+        assert!(under_way.is_stuck());
+        under_way.note(true, None);
         assert!(under_way.is_stuck(), "another one ended");
-        let second = under_way.begin(false);
-        drop(small);
-        assert!(!under_way.is_stuck(), "what is left began just now");
-        drop(second);
+        under_way.note(false, None);
+        assert!(!under_way.is_stuck());
         let times = under_way.times();
-        assert_eq!((times.n, times.took), (2, STUCK_AFTER + Duration::from_millis(1)), "not the large one");
-        assert_eq!((times.mean_ms(), times.since(times).mean_ms()), (Some(5_000.5), None));
+        assert_eq!((times.n, times.took), (1, STUCK_AFTER + Duration::from_millis(1)), "not the large one");
+        assert_eq!((times.mean_ms(), times.since(times).mean_ms()), (Some(10_001.0), None));
     }
 }

@@ -129,11 +129,6 @@ impl<S: Session> SessionPool<S> {
         &self.0.health
     }
 
-    /// Most connections that there may be.
-    pub(crate) fn places_n(&self) -> u32 {
-        self.0.places_n
-    }
-
     /// Number of connections that operations hold, and their maximum, labelled with the purpose of the pool.
     pub(crate) fn used(&self, pool: &'static str) -> PoolUsage {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);

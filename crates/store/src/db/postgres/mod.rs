@@ -40,7 +40,7 @@ pub(crate) struct Postgres {
     /// Connections for what operators look at and decide: their questions may be long, and nothing else waits behind
     /// them.
     operators: SessionPool<PgConnection>,
-    /// Sessions for whole admissions: no other work delays them, and their prepared statements stay with them.
+    /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
     pub(crate) committer: SessionPool<PgConnection>,
     /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
@@ -84,25 +84,24 @@ impl Postgres {
 /// Numbers of connections of a node, by purpose.
 #[derive(Debug, PartialEq, Eq)]
 struct Shares {
-    committer: u32,
     worker: u32,
     pool: u32,
     handlers: u32,
 }
 
+/// Connections for whole admissions.
+const COMMITTER_N: u32 = 1;
 /// Number of connections for what operators look at and decide.
 const OPERATORS_N: u32 = 2;
 /// Number of the pool's connections that handlers leave to other work: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;
 
 impl Shares {
-    /// Divides connections, at least 6: one for admission, one for the outbox, two for the pool; the next ones are a
-    /// second one for the outbox and then for admission.
+    /// Divides connections, at least 6, of which one is for the outbox and two are for the pool.
     fn of(connections_n: u32) -> Self {
-        let committer = if connections_n < 10 { 1 } else { 2 };
-        let worker = if connections_n < 8 { 1 } else { 2 };
-        let pool = connections_n.saturating_sub(committer + OPERATORS_N + worker).max(2);
-        Self { committer, worker, pool, handlers: pool.saturating_sub(LEFT_N).max(1) }
+        let worker_n = if connections_n < 8 { 1 } else { 2 };
+        let pool_n = connections_n.saturating_sub(COMMITTER_N + OPERATORS_N + worker_n).max(2);
+        Self { worker: worker_n, pool: pool_n, handlers: pool_n.saturating_sub(LEFT_N).max(1) }
     }
 }
 
@@ -135,7 +134,7 @@ pub(crate) async fn open(
     Ok(Postgres {
         shared: pool(shares.pool, SessionRole::Plain),
         operators: pool(OPERATORS_N, SessionRole::Plain),
-        committer: pool(shares.committer, SessionRole::Committer),
+        committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),
         hosts,
         reset: Arc::new(SessionReset::of(settings)),
@@ -399,12 +398,12 @@ mod tests {
 
     #[test]
     fn the_shares_of_a_node_are_never_more_than_its_connections() {
-        for (connections_n, committer, worker, pool, handlers) in
-            [(6, 1, 1, 2, 1), (7, 1, 1, 3, 1), (8, 1, 2, 3, 1), (10, 2, 2, 4, 2), (100, 2, 2, 94, 92)]
+        for (connections_n, worker, pool, handlers) in
+            [(6, 1, 2, 1), (7, 1, 3, 1), (8, 2, 3, 1), (10, 2, 5, 3), (100, 2, 95, 93)]
         {
             let shares = Shares::of(connections_n);
-            assert_eq!(shares, Shares { committer, worker, pool, handlers }, "{connections_n}");
-            assert_eq!(committer + OPERATORS_N + worker + pool, connections_n);
+            assert_eq!(shares, Shares { worker, pool, handlers }, "{connections_n}");
+            assert_eq!(COMMITTER_N + OPERATORS_N + shares.worker + shares.pool, connections_n);
         }
     }
 
