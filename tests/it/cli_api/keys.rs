@@ -168,6 +168,6 @@ async fn the_help_says_that_a_command_given_again_is_a_new_order() {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = stand.run(&arguments).await.out;
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("the same command given again is a new order"), "{command}: {help}");
+        assert!(help.contains("Default: a new one for each run"), "{command}: {help}");
     }
 }

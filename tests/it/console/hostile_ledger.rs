@@ -81,7 +81,7 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     assert!(page.text.contains("It is an object of events"), "{}", page.text);
     check("the search", &page.text);
     let page = person.get(&format!("/search?id={encoded}x")).await;
-    assert!(page.text.contains("not found"), "{}", page.text);
+    assert!(page.text.contains("<h1>Not found</h1>"), "{}", page.text);
     check("a search in vain", &page.text);
 }
 
