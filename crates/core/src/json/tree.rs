@@ -26,7 +26,8 @@ pub(super) struct Node<'a> {
 /// The values of a text in its order, each before those inside of it.
 pub(super) struct Tree<'a> {
     nodes: Vec<Node<'a>>,
-    /// False where an array or object has too many values, or a name that is no text: those inside of it are left out.
+    /// False where there are too many values, or a name is no text: what is inside of that array or object is left out,
+    /// but for the members of the outermost object.
     pub is_whole: bool,
 }
 
@@ -50,7 +51,7 @@ impl Node<'_> {
 }
 
 impl<'a> Tree<'a> {
-    /// At most `n_max` values; `None` when `text` is not JSON, or a name in its outermost object is no text.
+    /// At most `n_max` values beside the members of the outermost object; `None` when `text` is not JSON, or a name in its outermost object is no text.
     pub(super) fn parse(text: &'a str, n_max: usize) -> Option<Self> {
         let mut tree = Self { nodes: Vec::with_capacity(USUAL_N), is_whole: true };
         let (mut scan, mut begun) = (Scan::new(text), Vec::<Begun>::new());
@@ -64,9 +65,12 @@ impl<'a> Tree<'a> {
             }
             let first = scan.next()?;
             let from = scan.place();
-            match name
-                .filter(|_| tree.nodes.len() < n_max && begun.last().is_none_or(|within| within.is_open))
-            {
+            // Every pointer begins at a member of the outermost object, however many there are.
+            let is_outermost = begun.len() == 1 && begun.last().is_some_and(|within| within.close == b'}');
+            let is_room = tree.nodes.len() < n_max;
+            tree.is_whole &= is_room || !is_outermost;
+            let is_kept = is_outermost || (is_room && begun.last().is_none_or(|within| within.is_open));
+            match name.filter(|_| is_kept) {
                 None => {
                     tree.leave_out(begun.last_mut()?);
                     scan.value()?;
