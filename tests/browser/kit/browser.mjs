@@ -31,6 +31,8 @@ const RULES = ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"];
 class Watch {
   complaints = [];
   statuses = new Set();
+  // True where a second click follows before the answer to the first one.
+  clicksTwice = false;
 
   constructor(context) {
     context.on("page", (page) => this.#page(page));
@@ -55,8 +57,9 @@ class Watch {
       }
     });
     page.on("requestfailed", (request) => {
-      // A stream and a look again end when their page does.
-      const isLeft = request.failure()?.errorText === "net::ERR_ABORTED" && !request.isNavigationRequest();
+      // A stream and a look again end when their page does, and a first click's answer when a second one is made.
+      const mayBeLeft = !request.isNavigationRequest() || this.clicksTwice;
+      const isLeft = request.failure()?.errorText === "net::ERR_ABORTED" && mayBeLeft;
       if (!isLeft) this.complaints.push(`${request.url()}: ${request.failure()?.errorText}`);
     });
   }

@@ -33,7 +33,8 @@ browserTest("a held message is settled with a reason, and its event shows who di
   assert.match(await text(page.locator(".timeline")), /operator.*“?The bank says that it has it/);
 });
 
-browserTest("a double click sends it once more, and not twice", {}, async ({ page, context }) => {
+browserTest("a double click sends it once more, and not twice", {}, async ({ page, context, watch }) => {
+  watch.clicksTwice = true;
   const { hooklatch, message } = await held(page, context, "evt_twice");
   const before = (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
   await page.getByLabel(reason).fill("The outcome is unknown");
