@@ -210,6 +210,7 @@ fn look_sql(has_identity: bool) -> String {
 }
 
 /// The statements by name, for tests that look at their plans.
+#[cfg(any(test, feature = "testing"))]
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("look", LOOK)];
 
 async fn look(db: &mut Executor<'_>, of: &LookedFor, has_identity: bool) -> DbResult<Row> {
