@@ -1,5 +1,6 @@
 //! Claims and settlements on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared
-//! statements of a whole list where the batch has the same to write of each. No other connection writes meanwhile, so what is read first stays as it was.
+//! statements of a whole list where the batch has the same to write of each. No other connection writes meanwhile, so
+//! what is read first stays as it was.
 
 use std::collections::HashSet;
 
